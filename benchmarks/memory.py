@@ -1,0 +1,96 @@
+"""Resident bytes per entry beyond the payload, in a full buffer of a million: one process a case.
+
+The overhead is the growth of the process while the buffer is made, filled by bulk adds, and given a
+priority per entry, less the bytes of the fields themselves. "singletons" gives every entry a group
+of its own, the worst case for an index of groups; "grouped" has the tens of entries per group of
+the speed benchmark.
+
+Usage: python benchmarks/memory.py STRATEGY tabular|minatar singletons|grouped
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+from contestants.ours import Spaces
+from workload import ALPHA, BETA, CHUNK, SEED, SPREAD, Columns, Workload
+
+import sibling_replay
+
+ENTRIES = 1_000_000
+FIELDS = ("obs", "action", "reward", "next_obs", "terminated", "truncated")
+
+
+def resident() -> int:
+    """Bytes of this process in RAM now."""
+    gc.collect()
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def singletons(work: Workload) -> Iterator[Columns]:
+    """Transitions whose observations are all different."""
+    for slots, columns in work.chunks():
+        numbers = np.arange(slots.start, slots.stop)
+        if work.payload == "tabular":
+            columns["obs"] = numbers
+        else:  # the number of the entry in the first 24 pixels makes the image unique
+            flat = columns["obs"].reshape(len(numbers), -1)
+            flat[:, :24] = (numbers[:, None] >> np.arange(24)) & 1
+        yield columns
+
+
+def fill(strategy: str, payload: str, groups: str, entries: int) -> object:
+    """A full buffer of `entries`, every entry with a priority of its own."""
+    buffer = sibling_replay.ReplayBuffer.for_env(
+        Spaces(payload, n_states=ENTRIES),
+        capacity=entries,
+        strategy=getattr(sibling_replay, strategy)(alpha=ALPHA),
+        seed=SEED,
+    )
+    work = Workload(entries, payload)
+    pieces = singletons(work) if groups == "singletons" else (c for _, c in work.chunks())
+    for columns in pieces:
+        buffer.extend(*columns.values(), np.zeros_like(columns["done"]))
+    for td in work.spread():
+        buffer.update_priorities(buffer.sample(SPREAD, beta=BETA), td)
+    return buffer
+
+
+def payload_bytes(buffer: object) -> int:
+    """Per entry: the fields at the width of a batch, boolean images as bits, no padding."""
+    batch = buffer.sample(1, beta=BETA)
+    total = 0
+    for name in FIELDS:
+        column = np.asarray(getattr(batch, name))
+        bits = column.dtype == np.bool_ and column.ndim > 1
+        total += -(-column.size // 8) if bits else column.nbytes
+    return total
+
+
+def main() -> None:
+    strategy, payload, groups = sys.argv[1:]
+    fill(strategy, payload, groups, CHUNK)  # compile first: that grows the process too
+    before = resident()
+    buffer = fill(strategy, payload, groups, ENTRIES)
+    grown = resident() - before
+    stored = payload_bytes(buffer)
+    report = {
+        "strategy": strategy,
+        "payload": payload,
+        "groups": groups,
+        "entries": ENTRIES,
+        "resident": grown,
+        "payload_bytes": stored,
+        "overhead": grown / ENTRIES - stored,
+    }
+    print(json.dumps(report))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+"""Prioritized experience replay without within-group self-selection bias."""
+
+from sibling_replay.buffer import ReplayBuffer
+from sibling_replay.checkpoint import StateError
+from sibling_replay.replay.batch import Batch, Outcomes
+from sibling_replay.replay.payload import Field
+from sibling_replay.strategies import (
+    Law,
+    Prioritized,
+    SiblingAverage,
+    SiblingModel,
+    SiblingSample,
+    Strategy,
+    UnfitErrors,
+    Uniform,
+)
+
+__all__ = [
+    "Batch",
+    "Field",
+    "Law",
+    "Outcomes",
+    "Prioritized",
+    "ReplayBuffer",
+    "SiblingAverage",
+    "SiblingModel",
+    "SiblingSample",
+    "StateError",
+    "Strategy",
+    "UnfitErrors",
+    "Uniform",
+]

@@ -1,0 +1,361 @@
+"""The replay buffer people use: checked input, a strategy, and the stored memory behind them."""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeAlias
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sibling_replay.checkpoint import StateError, read_state, write_state
+from sibling_replay.replay.arrays import F64, I64
+from sibling_replay.replay.batch import Batch
+from sibling_replay.replay.memory import DROPPED, MAX_PRIORITY, Memory
+from sibling_replay.replay.payload import Field, Layout
+from sibling_replay.rng import Uniforms
+from sibling_replay.schema import GROUP_KEY, TRANSITION, check_fields, fields_of_env
+from sibling_replay.staging import Staging
+from sibling_replay.strategies import STRATEGIES, Law, Strategy
+
+SCHEMA_VERSION = 1
+_LARGEST_CAPACITY = 2**29  # the pool of group members is indexed by 32-bit integers
+
+KeyFunction: TypeAlias = Callable[[Any, Any], Any]
+Key: TypeAlias = Literal["exact", "given"] | KeyFunction | None
+
+
+class ReplayBuffer:
+    """A ring of transitions, drawn by a strategy.
+
+    fields: name -> Field(dtype, shape). The six of a transition (obs, action, reward, next_obs,
+        terminated, truncated) and any of your own.
+    capacity: entries kept; the oldest make room.
+    strategy: one of Uniform, Prioritized, SiblingSample, SiblingAverage, SiblingModel.
+    key: what makes two transitions siblings. "exact": equal observation and action. A function
+        key(obs, action) -> integer or array: equal results. "given": the `group` handed to `add`.
+        None: no groups. By default "exact" for sibling strategies and None for the others.
+    seed: of the buffer's own random stream.
+    """
+
+    def __init__(
+        self,
+        fields: Mapping[str, Field],
+        capacity: int,
+        strategy: Strategy,
+        *,
+        key: Key | Literal["default"] = "default",
+        seed: int | np.random.SeedSequence | np.random.Generator | None = None,
+    ) -> None:
+        if not isinstance(strategy, Strategy):
+            raise TypeError(
+                f"strategy must be one of {', '.join(STRATEGIES)} (an instance), not {strategy!r}"
+            )
+        capacity = operator.index(capacity)
+        if not 1 <= capacity <= _LARGEST_CAPACITY:
+            raise ValueError(f"capacity must be from 1 to {_LARGEST_CAPACITY}, got {capacity}")
+        if key == "default":
+            key = "exact" if strategy.needs_groups else None
+        if not (key in ("exact", "given", None) or callable(key)):
+            raise ValueError(f'key must be "exact", "given", a function or None, not {key!r}')
+        if key is None and strategy.needs_groups:
+            raise ValueError(f"{type(strategy).__name__} needs groups: give it a key")
+        self._fields = check_fields(fields)
+        self._key: Key = key
+        self._extra = tuple(name for name in self._fields if name not in TRANSITION)
+        self.capacity = capacity
+        self.strategy = strategy
+        stored = dict(self._fields)
+        if callable(key):
+            stored[GROUP_KEY] = _field_of_key(key, self._fields)
+        elif key == "given":
+            stored[GROUP_KEY] = Field(np.dtype(np.int64))
+        self._layout = Layout.of(
+            stored, (GROUP_KEY,) if GROUP_KEY in stored else ("obs", "action")
+        )
+        self._staging = Staging(self._layout, stored)
+        self._plain = len(stored) == len(TRANSITION)
+        self._memory = self._new_memory()
+        self._uniforms = Uniforms(np.random.default_rng(seed))
+
+    @classmethod
+    def for_env(
+        cls,
+        env: gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any],
+        capacity: int,
+        strategy: Strategy,
+        *,
+        extra_fields: Mapping[str, Field] | None = None,
+        key: Key | Literal["default"] = "default",
+        seed: int | np.random.SeedSequence | np.random.Generator | None = None,
+    ) -> ReplayBuffer:
+        """A buffer for an environment's transitions (a vector environment's: `extend` them)."""
+        fields = {**fields_of_env(env), **(extra_fields or {})}
+        return cls(fields, capacity, strategy, key=key, seed=seed)
+
+    def _new_memory(self) -> Memory:
+        return Memory(
+            self._layout,
+            self.capacity,
+            grouped=self._key is not None,
+            outcomes=self.strategy.needs_outcomes,
+            floors=self.strategy.needs_floors,
+        )
+
+    # ------------------------------------------------------------------ write
+
+    def add(
+        self,
+        obs: Any,
+        action: Any,
+        reward: Any,
+        next_obs: Any,
+        terminated: Any,
+        truncated: Any,
+        *,
+        group: int | None = None,
+        **extra: Any,
+    ) -> None:
+        """Store one transition. It gets the largest priority assigned so far.
+
+        `group` goes with key="given"; the buffer's own fields are given by name.
+        """
+        values: tuple[Any, ...] = (obs, action, reward, next_obs, terminated, truncated)
+        if not self._plain or extra or group is not None:
+            values += self._further(extra, group, lambda key: key(obs, action))
+        if reward - reward != 0 or reward == 0:  # not finite, or a zero of either sign
+            values = (obs, action, _finite(reward) + 0.0, *values[3:])
+        self._memory.append(self._staging.stage(values), 1)
+
+    def extend(
+        self,
+        obs: ArrayLike,
+        action: ArrayLike,
+        reward: ArrayLike,
+        next_obs: ArrayLike,
+        terminated: ArrayLike,
+        truncated: ArrayLike,
+        *,
+        group: ArrayLike | None = None,
+        **extra: ArrayLike,
+    ) -> None:
+        """Store several transitions, given as columns, in order: a step of n environments, say."""
+        values: tuple[Any, ...] = (obs, action, reward, next_obs, terminated, truncated)
+        if not self._plain or extra or group is not None:
+            values += self._further(
+                extra,
+                group,
+                lambda key: [key(o, a) for o, a in zip(obs, action, strict=True)],  # type: ignore[call-overload]
+            )
+        block, count = self._staging.stage_many(values)
+        self._memory.append(block, count)
+
+    def _further(
+        self, extra: dict[str, Any], group: Any, keyed: Callable[[KeyFunction], Any]
+    ) -> tuple[Any, ...]:
+        """Values beyond the six of a transition, in the order of the schema."""
+        if tuple(extra) != self._extra:
+            unknown = sorted(set(extra) - set(self._extra))
+            missing = sorted(set(self._extra) - set(extra))
+            if unknown or missing:
+                raise TypeError(f"fields missing: {missing}; not in the schema: {unknown}")
+        further = tuple(extra[name] for name in self._extra)
+        if (self._key == "given") != (group is not None):
+            raise TypeError(
+                'a buffer with key="given" needs a group for every transition'
+                if self._key == "given"
+                else f'group was given, but the key of this buffer is {self._key!r}, not "given"'
+            )
+        if group is not None:
+            further += (group,)
+        elif callable(self._key):
+            further += (keyed(self._key),)
+        return further
+
+    # ------------------------------------------------------------------- read
+
+    def sample(self, batch_size: int, beta: float = 0.4) -> Batch:
+        """Draw a minibatch by the strategy, with importance weights of exponent beta."""
+        if not 0.0 <= beta <= 1.0:
+            raise ValueError(f"beta must be from 0 to 1, got {beta}")
+        if self._memory.counts[1] == 0:
+            raise ValueError("cannot sample from an empty buffer")
+        if type(batch_size) is not int:
+            batch_size = operator.index(batch_size)
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        return self.strategy.draw(self._memory, batch_size, float(beta), self._uniforms)
+
+    def update_priorities(self, batch: Batch, td_errors: ArrayLike) -> None:
+        """Refresh priorities with the absolute TD errors, from before the optimizer step.
+
+        Which entries are refreshed is the strategy's rule. Entries overwritten since the batch was
+        drawn are skipped and counted in `dropped_updates`.
+        """
+        if not isinstance(batch, Batch) or batch.source is not self._memory:
+            raise ValueError("this batch was not drawn from this buffer as it is now")
+        errors = np.empty(batch.size)
+        given = td_errors if type(td_errors) is np.ndarray else np.asarray(td_errors)
+        if given.shape != errors.shape:
+            raise ValueError(f"expected {batch.size} TD errors, got shape {given.shape}")
+        if given.dtype.kind not in "fiu":
+            raise TypeError(f"TD errors must be real numbers, not {given.dtype}")
+        errors[:] = given
+        self.strategy.refresh(self._memory, batch, errors)
+
+    def probabilities(self) -> Law:
+        """The exact probabilities of the next draw over the live slots, in O(N)."""
+        if len(self) == 0:
+            raise ValueError("an empty buffer has no probabilities")
+        return self.strategy.law(self.masses, self.groups)
+
+    def __len__(self) -> int:
+        return self._memory.live
+
+    @property
+    def masses(self) -> F64:
+        """priority^alpha of the live slots (a copy)."""
+        return self._memory.masses.copy()
+
+    @property
+    def groups(self) -> I64:
+        """The group of each live slot; -1 where the buffer keeps none."""
+        if not self._memory.grouped:
+            return np.full(len(self), -1, dtype=np.int64)
+        return self._memory.groups
+
+    @property
+    def generations(self) -> I64:
+        """How often each slot has been filled."""
+        return self._memory.generations()
+
+    @property
+    def max_priority(self) -> float:
+        """The largest raw priority ever assigned: what a new entry gets."""
+        return float(self._memory.peaks[MAX_PRIORITY])
+
+    @property
+    def dropped_updates(self) -> int:
+        """Priority updates that came after their entry had been overwritten."""
+        return int(self._memory.counts[DROPPED])
+
+    def check_valid(self) -> tuple[bool, str]:
+        """Whether all stored structures agree, and if not, which does not."""
+        return self._memory.check_valid()
+
+    # ------------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that `load_state_dict` needs to continue bit for bit: a header and arrays."""
+        return {
+            "header": self._header(),
+            **{name: array.copy() for name, array in self._memory.arrays().items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue where `state` was taken. A state that does not fit leaves the buffer as it is."""
+        if not isinstance(state, Mapping) or not isinstance(state.get("header"), Mapping):
+            raise StateError("a state needs a header")
+        header = state["header"]
+        _compare_headers(header, self._header())
+        memory = self._new_memory()
+        arrays = memory.arrays()
+        if set(arrays) != set(state) - {"header"}:
+            odd = sorted(set(arrays) ^ (set(state) - {"header"}))
+            raise StateError(f"arrays missing or unknown: {', '.join(map(str, odd))}")
+        for name, array in arrays.items():
+            saved: NDArray[Any] = np.asarray(state[name])
+            if saved.shape != array.shape or saved.dtype != array.dtype:
+                raise StateError(
+                    f"{name}: expected {array.dtype} {array.shape}, got {saved.dtype} {saved.shape}"
+                )
+            array[...] = saved
+        ok, why = memory.check_valid()
+        if not ok:
+            raise StateError(f"the state contradicts itself: {why}")
+        uniforms = Uniforms(np.random.default_rng(0))
+        try:
+            uniforms.load_state_dict(header["uniforms"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateError(f"the random stream cannot be restored: {error}") from error
+        self._memory, self._uniforms = memory, uniforms
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the state to a file, atomically."""
+        write_state(path, self._header(), self._memory.arrays())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, key: KeyFunction | None = None) -> ReplayBuffer:
+        """The buffer in a file. A key function is code, so it is not in the file: give it again."""
+        header, arrays = read_state(path)
+        try:
+            if header["version"] != SCHEMA_VERSION:
+                raise StateError(
+                    f"{path} has schema version {header['version']}, expected {SCHEMA_VERSION}"
+                )
+            if (header["key"] == "function") != (key is not None):
+                raise StateError(
+                    f"{path} was saved with a key function: give it to `load`"
+                    if header["key"] == "function"
+                    else f"{path} was saved without a key function"
+                )
+            fields = {
+                name: Field(np.dtype(dtype), tuple(shape))
+                for name, (dtype, shape) in header["fields"].items()
+            }
+            strategy = STRATEGIES[header["strategy"]](**header["options"])
+            buffer = cls(
+                fields, header["capacity"], strategy, key=header["key"] if key is None else key
+            )
+        except StateError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise StateError(f"{path} does not describe a replay buffer: {error!r}") from error
+        buffer.load_state_dict({"header": header, **arrays})
+        return buffer
+
+    def _header(self) -> dict[str, Any]:
+        return {
+            "version": SCHEMA_VERSION,
+            "capacity": self.capacity,
+            "strategy": type(self.strategy).__name__,
+            "options": self.strategy.options(),
+            "key": "function" if callable(self._key) else self._key,
+            "fields": {
+                name: [field.dtype.str, list(field.shape)] for name, field in self._fields.items()
+            },
+            "uniforms": self._uniforms.state_dict(),
+        }
+
+
+def _field_of_key(key: KeyFunction, fields: Mapping[str, Field]) -> Field:
+    """The form of a key function's results, learnt by calling it once with zeros."""
+    zeros = [np.zeros(fields[name].shape, fields[name].dtype)[()] for name in ("obs", "action")]
+    result = np.asarray(key(*zeros))
+    if result.dtype.kind not in "biuf" or result.size == 0:
+        raise TypeError(f"a key function must return a number or an array of them, not {result!r}")
+    if result.dtype.kind in "iu":
+        return Field(np.dtype(np.int64), result.shape)
+    return Field(result.dtype, result.shape)
+
+
+def _finite(reward: Any) -> float:
+    value = float(reward)
+    if not math.isfinite(value):
+        raise ValueError(f"reward is {value}: it must be finite")
+    return value
+
+
+def _compare_headers(saved: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+    for name in ("version", "capacity", "strategy", "options", "key", "fields"):
+        if name not in saved:
+            raise StateError(f"the state's header lacks {name!r}")
+        if saved[name] != own[name]:
+            raise StateError(
+                f"the state is of another buffer: {name} is {saved[name]!r} there and "
+                f"{own[name]!r} here"
+            )

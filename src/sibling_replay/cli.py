@@ -1,0 +1,259 @@
+"""Rerun the paper, see how far it is, compare it with the published numbers, train your own run.
+
+Exit codes: 0 all well, 1 a run failed or the store is damaged, 2 a wrong argument, 130 Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from sibling_replay.experiments.spec import STUDIES, Run, StudyName, custom_run, select, study
+from sibling_replay.training.config import ENVIRONMENTS, METHODS, paper_config
+
+try:
+    import tyro
+    from rich.console import Console
+
+    from sibling_replay.experiments import display, store, tables
+    from sibling_replay.experiments.jobs import Backend, JobFunction
+    from sibling_replay.experiments.local_backend import LocalBackend
+    from sibling_replay.experiments.runner import Report, run_study
+except ImportError as error:  # pragma: no cover
+    raise SystemExit(
+        f"{error}: the command line needs an extra, pip install 'sibling-replay[experiments]'"
+    ) from None
+
+Out = Annotated[Path, tyro.conf.arg(help="Directory of finished runs, one Parquet file each.")]
+Study = tyro.conf.Positional[StudyName]
+Env = Annotated[
+    tuple[str, ...],
+    tyro.conf.arg(help=f"Only these environments, of {', '.join(ENVIRONMENTS)} (paper: all)."),
+]
+Method = Annotated[
+    tuple[str, ...],
+    tyro.conf.arg(help=f"Only these methods, of {', '.join(METHODS)} (paper: all)."),
+]
+Seeds = Annotated[
+    tuple[int, ...],
+    tyro.conf.arg(help="Only these seeds (paper: 0-9; 1-10 for FrozenLake in `exact`)."),
+]
+
+
+def reproduce(
+    name: Study,
+    env: Env = (),
+    method: Method = (),
+    seeds: Seeds = (),
+    workers: int = os.cpu_count() or 1,
+    backend: Literal["local", "ray"] = "local",
+    address: str | None = None,
+    out: Out = Path("runs"),
+) -> int:
+    """Run what is missing of a study of the paper; rerun it after any interruption.
+
+    exact: the main comparison, 220 runs. grid: the fixed alpha/beta sweep, 960 runs. testing: 12
+    shortened runs that show whether everything works.
+
+    Args:
+        name: Which study.
+        workers: Runs at a time, in processes of one core each (default: this machine's cores).
+            The results do not depend on it.
+        backend: local: processes of this machine. ray: tasks of a Ray cluster (extra `ray`).
+        address: Of a running Ray cluster, as ip:port or `auto`; without it, `--backend ray` starts
+            a private one on this machine.
+    """
+    if address is not None and backend != "ray":
+        raise ValueError("--address is of a Ray cluster: it needs --backend ray")
+    runs = select(study(name), env, method, seeds)
+    return _finish(_run(runs, out, _backend(backend, workers, address), name), out)
+
+
+def status(
+    name: tyro.conf.Positional[StudyName | Literal["all"]] = "all", out: Out = Path("runs")
+) -> int:
+    """Show how many runs of each study, environment and method are done.
+
+    Args:
+        name: Which study.
+    """
+    console = _console()
+    for chosen in STUDIES if name == "all" else (name,):
+        runs = study(chosen)
+        done = store.finished(out, runs)
+        console.print(f"{chosen}: {len(done)} of {len(runs)} runs done in {out}")
+        rows: dict[tuple[str, str], list[bool]] = {}
+        for run in runs:
+            rows.setdefault((run.config.env, run.config.method), []).append(run.id in done)
+        for (env, method), finished in rows.items():
+            console.print(f"  {env:<22}{method:<8}{sum(finished):>4} / {len(finished)}")
+    return 0
+
+
+def table(name: Study = "exact", out: Out = Path("runs")) -> int:
+    """Print our numbers beside the paper's: mean, standard error, distance in combined errors.
+
+    Args:
+        name: Which study: exact or grid.
+        out: Directory of finished runs, or a file made by `collect`.
+    """
+    if name == "testing":
+        raise ValueError("the testing runs have no published numbers: choose exact or grid")
+    frame = store.load_runs(out, [name])
+    if name == "exact":
+        _console().print(display.exact_table(tables.compare_exact(frame)))
+    else:
+        _console().print(display.grid_table(tables.compare_grid(frame)))
+    return 0
+
+
+def collect(name: Study, out: Out = Path("runs"), results: Path = Path("results")) -> int:
+    """Put a study's finished runs into one compact file, results/<study>.parquet, for committing.
+
+    Args:
+        name: Which study.
+        results: Directory of the collected file.
+    """
+    target = results / f"{name}.parquet"
+    count = store.collect(out, name, target)
+    _console().print(f"{count} runs, {target.stat().st_size / 1e6:.2f} MB: {target}")
+    return 0
+
+
+def train(
+    env: str,
+    method: str,
+    seed: int = 0,
+    alpha: float | None = None,
+    beta_start: float | None = None,
+    beta_end: float | None = None,
+    beta_updates: int | None = None,
+    steps: int | None = None,
+    capacity: int | None = None,
+    learning_starts: int | None = None,
+    learning_rate: float | None = None,
+    gamma: float | None = None,
+    target_interval: int | None = None,
+    epsilon_start: float | None = None,
+    epsilon_end: float | None = None,
+    epsilon_decay_steps: int | None = None,
+    eval_episodes: int | None = None,
+    eval_interval: int | None = None,
+    batch_size: int | None = None,
+    hidden: int | None = None,
+    grad_clip: float | None = None,
+    update_all_siblings: bool | None = None,
+    out: Out = Path("runs"),
+) -> int:
+    """Train one run of your own and store it; settings not given are the paper's.
+
+    Paper's values are listed for OutlierBandit / TwoChains / FrozenLake; any other environment
+    takes FrozenLake's.
+
+    Args:
+        env: OutlierBandit, TwoChains, FrozenLake-H100/H300, FrozenLake-H50, or the Gymnasium id of
+            any environment with a transition table P (toy-text, e.g. CliffWalking-v1).
+        method: DDQN, PER, SAMPLE, MODEL, AVG (whole groups), AVG-g2, AVG-g4 (or any AVG-gK).
+        seed: Of all random streams (paper: 0-9, or 1-10 for FrozenLake).
+        alpha: Priority exponent, no unit (paper: 0.6; sweep 0.1, 0.3, 0.6, 1).
+        beta_start: Importance exponent at the first update, no unit (paper: 0.4).
+        beta_end: Importance exponent after beta_updates, no unit; equal to beta_start it is fixed
+            (paper: 1; sweep fixed at 0, 0.4, 0.7, 1).
+        beta_updates: Replay updates over which beta is annealed (paper: 50k / 100k / 500k).
+        steps: Length of training in environment steps (paper: 50k / 100k / 500k).
+        capacity: Replay buffer in transitions (paper: 5k / 5k / 50k).
+        learning_starts: First update, in environment steps (paper: 500 / 1000 / 5000).
+        learning_rate: Of Adam, no unit (paper: 7.5e-4 / 7.5e-4 / 3e-3).
+        gamma: Discount per step (paper: 0 / 0.99 / 0.99).
+        target_interval: Hard target update every so many environment steps
+            (paper: 500 / 1000 / 1000).
+        epsilon_start: Exploration probability at first (paper: 1).
+        epsilon_end: Exploration probability at last (paper: 0.02 / 0.05 / 0.05).
+        epsilon_decay_steps: Environment steps between the two (paper: 10k / 50k / 500k).
+        eval_episodes: Episodes per evaluation (paper: 500 / 200 / 50).
+        eval_interval: Training episodes between evaluations (paper: 500 / 100 / 20).
+        batch_size: Transitions per update (paper: 32).
+        hidden: Units in each of the two hidden layers (paper: 64).
+        grad_clip: Largest gradient norm (paper: 10).
+        update_all_siblings: AVG only: refresh every sibling used, not only the anchor
+            (paper: false / true / true).
+    """
+    arguments = dict(locals())
+    for name in ("env", "method", "seed", "out"):
+        del arguments[name]
+    _check_environment(env)
+    overrides = {name: value for name, value in arguments.items() if value is not None}
+    run = custom_run(paper_config(env, method, seed, **overrides))
+    report = _run([run], out, _backend("local", 1, None), "train")
+    if not report.failures:
+        row = store.load_file(store.run_path(out, run.id)).row(0, named=True)
+        for metric in ("return", "success"):
+            numbers = (f"{kind} {row[f'{kind}_{metric}']:.4g}" for kind in ("auc", "late", "final"))
+            _console().print(f"{metric:<8} {', '.join(numbers)}", highlight=False)
+    return _finish(report, store.run_path(out, run.id))
+
+
+def _check_environment(env: str) -> None:
+    if env in ENVIRONMENTS:
+        return
+    import gymnasium
+
+    if env not in gymnasium.registry:
+        raise ValueError(
+            f"unknown environment {env!r}: choose from {', '.join(ENVIRONMENTS)}, "
+            "or give the Gymnasium id of an environment with a table P"
+        )
+
+
+def _trainer() -> JobFunction:
+    from sibling_replay.training.tabular import train as compiled  # slow to import: not for --help
+
+    return compiled
+
+
+def _backend(name: str, workers: int, address: str | None) -> Backend:
+    if name == "local":
+        return LocalBackend(_trainer(), workers)
+    from sibling_replay.experiments.ray_backend import RayBackend
+
+    return RayBackend(_trainer(), workers, address)
+
+
+def _run(runs: Sequence[Run], out: Path, backend: Backend, title: str) -> Report:
+    with display.StudyDisplay(_console(), title) as shown:
+        return run_study(runs, out, backend, shown.observe)
+
+
+def _finish(report: Report, where: Path) -> int:
+    console = _console()
+    for failure in report.failures:
+        console.print(f"\nFAILED {failure.run.id}\n{failure.error}", markup=False, highlight=False)
+    counts = f"{report.done} done, {report.already} already there, {len(report.failures)} failed"
+    console.print(f"{counts}: {where}", markup=False, highlight=False, soft_wrap=True)
+    return 1 if report.failures else 0
+
+
+def _console() -> Console:
+    # a file or pipe has no width of its own; 80 would cut the tables
+    return Console() if sys.stdout.isatty() else Console(width=120)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    commands = {f.__name__: f for f in (reproduce, status, table, collect, train)}
+    try:
+        code = tyro.extras.subcommand_cli_from_dict(
+            commands, prog="sibling-replay", description=__doc__, args=arguments
+        )
+    except KeyboardInterrupt:
+        print("\ninterrupted: finished runs are kept, the same command goes on", file=sys.stderr)
+        code = 130
+    except (ValueError, ImportError) as error:
+        print(f"sibling-replay: {error}", file=sys.stderr)
+        code = 2
+    except store.StoreError as error:
+        print(f"sibling-replay: {error}", file=sys.stderr)
+        code = 1
+    sys.exit(code)

@@ -1,0 +1,130 @@
+"""What a person sees: a live bar on a terminal, one plain line per run elsewhere, and tables."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+import polars as pl
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from sibling_replay.experiments.runner import Progress
+
+CLOSE = 3.0  # combined standard errors beyond which a number is marked as different
+
+
+def duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+class StudyDisplay:
+    """Shows the progress of one study; `observe` is the callback `run_study` wants."""
+
+    def __init__(self, console: Console, title: str) -> None:
+        self.console = console
+        self.title = title
+        self.live = console.is_terminal
+        self.bar = Bar(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[runs]}"),
+            TextColumn("{task.fields[rate]}"),
+            TextColumn("{task.fields[left]}"),
+            TimeElapsedColumn(),
+            console=console,
+            disable=not self.live,
+        )
+        self.task = self.bar.add_task(title, total=None, runs="", rate="", left="")
+
+    def __enter__(self) -> StudyDisplay:
+        self.bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.bar.stop()
+
+    def observe(self, now: Progress) -> None:
+        ended = now.already + now.done + now.failed
+        rate = f"{now.steps_per_second:,.0f} steps/s"
+        left = f"{duration(now.seconds_left)} left"
+        failed = f", {now.failed} failed" if now.failed else ""
+        self.bar.update(
+            self.task,
+            total=now.total,
+            completed=ended,
+            runs=f"{ended}/{now.total} runs{failed}",
+            rate=rate,
+            left=left,
+        )
+        if now.last is None:
+            todo = now.total - now.already
+            self._say(f"{self.title}: {now.total} runs, {now.already} already done, {todo} to do")
+            return
+        name, took = now.last.run.id, duration(now.last.seconds)
+        if now.last.result is None:
+            self._say(f"[{ended}/{now.total}] FAILED {name}")
+        elif not self.live:
+            self._say(f"[{ended}/{now.total}] {name}  {took}  {rate}  {left}")
+
+    def _say(self, line: str) -> None:
+        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def exact_table(compared: pl.DataFrame) -> Table:
+    """The paper's table of tabular metrics, ours first; one row per method and metric."""
+    return _table(compared, ("env", "method", "metric"), "Main comparison (annealed beta)")
+
+
+def grid_table(compared: pl.DataFrame) -> Table:
+    return _table(compared, ("env", "alpha", "beta", "metric"), "Fixed alpha/beta sweep")
+
+
+NOTE = (
+    "mean ± standard error over seeds; apart: ours minus the paper's in combined standard errors "
+    "sqrt(se² + se²), beyond the paper's rounding (half its last digit); "
+    f"* marks more than {CLOSE:g}"
+)
+
+
+def _table(compared: pl.DataFrame, keys: tuple[str, ...], title: str) -> Table:
+    interval = "low" in compared.columns
+    table = Table(title=title, caption=NOTE, caption_justify="left")
+    for key in keys:
+        table.add_column(key, no_wrap=True)
+    for name in ("seeds", "ours", "paper", "apart"):
+        table.add_column(name, justify="right", no_wrap=True)
+    previous = None
+    for row in compared.iter_rows(named=True):
+        if previous is not None and previous != row["env"]:
+            table.add_section()
+        previous = row["env"]
+        ours = _pm(row["mean"], row["se"])
+        if interval and row["low"] is not None:
+            ours = f"{row['mean']:.3f} [{row['low']:.3f}, {row['high']:.3f}]".replace("[", r"\[")
+        apart = "-" if row["distance"] is None else f"{row['distance']:+.1f}"
+        if row["distance"] is not None and abs(row["distance"]) > CLOSE:
+            apart += " *"
+        names = [f"{row[key]:g}" if isinstance(row[key], float) else row[key] for key in keys]
+        paper = _pm(row["paper_mean"], row["paper_se"])
+        table.add_row(*names, str(row["seeds"]), ours, paper, apart)
+    return table
+
+
+def _pm(mean: float | None, se: float | None) -> str:
+    if mean is None:
+        return "-"
+    return f"{mean:.3f}" if se is None else f"{mean:.3f} ± {se:.3f}"

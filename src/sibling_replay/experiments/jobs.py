@@ -1,0 +1,77 @@
+"""What a backend is given and gives back. Workers import this file, so it loads little.
+
+A job is a config for a pure function; a backend is anything that does jobs.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from sibling_replay.experiments.spec import Run
+from sibling_replay.training.config import RunConfig
+from sibling_replay.training.results import RunResult
+
+JobFunction = Callable[[RunConfig], RunResult]
+
+# One job, one core. Linear-algebra libraries may also add in another order with another number of
+# threads, and then the bytes would depend on the machine's load.
+ONE_THREAD = {
+    name: "1"
+    for name in (
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "NUMBA_NUM_THREADS",
+        "POLARS_MAX_THREADS",
+    )
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one job: a result, or the reason there is none (a traceback, or a death)."""
+
+    run: Run
+    result: RunResult | None
+    error: str = ""
+    seconds: float = 0.0  # wall time of the attempt that counted; reported, never stored
+
+
+class Backend(Protocol):
+    """Something that does jobs. Yields each outcome once, as it comes, in any order.
+
+    An exception in a job is an outcome. Closing the generator abandons the jobs in flight.
+    """
+
+    def execute(self, runs: Sequence[Run]) -> Generator[Outcome, None, None]: ...
+
+
+def attempt(function: JobFunction, config: RunConfig) -> tuple[RunResult | None, str, float]:
+    """What every backend's worker does with a job: (result, traceback or "", wall seconds)."""
+    start = time.perf_counter()
+    try:
+        result = function(config)
+    except Exception:
+        return None, traceback.format_exc(), time.perf_counter() - start
+    return result, "", time.perf_counter() - start
+
+
+@contextmanager
+def environment(variables: dict[str, str]) -> Generator[None, None, None]:
+    """Set environment variables for the processes started inside the block."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,0 +1,52 @@
+"""The paper's numbers, read from its tables as data. The one place they come from."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from importlib.resources import files
+
+
+@dataclass(frozen=True)
+class Published:
+    """A printed number: its value, its standard error if there is one, and its precision."""
+
+    mean: float
+    se: float | None
+    rounding: float  # half the last printed digit of the mean
+
+
+def exact() -> dict[tuple[str, str, str], Published]:
+    """(env, method, metric) -> number, from table "Tabular-environment metrics" and the text.
+
+    Metrics are `auc_return`, `auc_success`, `late_or_final_return` and `late_or_final_success`.
+    """
+    rows = _rows("exact_summary.csv") + _rows("exact_text.csv")
+    return {
+        (row["env"], row["method"], row["metric"]): _number(row["mean"], row["se"]) for row in rows
+    }
+
+
+def grid() -> dict[tuple[str, float, float, str], Published]:
+    """(env, alpha, beta, column) -> number; columns are `per_auc`, `sample_auc` and `diff`.
+
+    The difference is printed with a simultaneous interval and no error: its `se` is None.
+    """
+    numbers = {}
+    for name in ("grid_bandit.csv", "grid_twochains.csv", "grid_frozenlake.csv"):
+        for row in _rows(name):
+            cell = (row["env"], float(row["alpha"]), float(row["beta"]))
+            for column in ("per_auc", "sample_auc", "diff"):
+                se = row.get(f"{column}_se", "")
+                numbers[(*cell, column)] = _number(row[f"{column}_mean"], se)
+    return numbers
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    text = files("sibling_replay.experiments").joinpath("paper", name).read_text("utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+def _number(mean: str, se: str) -> Published:
+    decimals = len(mean.partition(".")[2])
+    return Published(float(mean), float(se) if se else None, 0.5 * 10.0**-decimals)

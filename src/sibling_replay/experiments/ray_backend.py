@@ -1,0 +1,91 @@
+"""The same jobs as Ray Core tasks, on one machine or a cluster.
+
+A task takes a config and returns a result to the driver, which stores it: nodes need the package
+installed, and no shared disk. Ray gives a task whose worker or node died to another one
+(`max_retries`); a result too large to travel at once and lost with its node is computed again.
+As tasks are pure, doing one twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from sibling_replay.experiments.jobs import ONE_THREAD, JobFunction, Outcome, attempt
+from sibling_replay.experiments.spec import Run
+
+LOOPBACK = "127.0.0.1"
+
+
+class RayBackend:
+    """Jobs of one CPU each, on the cluster at `address`.
+
+    Without an address a private Ray of `workers` CPUs is started, reachable from this machine only,
+    and stopped afterwards. With one, the cluster's own CPUs decide how many jobs run at once.
+    """
+
+    def __init__(
+        self,
+        function: JobFunction,
+        workers: int | None = None,
+        address: str | None = None,
+        retries: int = 3,
+    ) -> None:
+        self.ray = _import_ray()
+        self.function = function
+        self.workers = workers
+        self.address = address
+        self.retries = retries
+
+    def execute(self, runs: Sequence[Run]) -> Generator[Outcome, None, None]:
+        ray = self.ray
+        ours = not ray.is_initialized()
+        if ours:
+            self._connect()
+        try:
+            task = ray.remote(attempt).options(
+                num_cpus=1,
+                max_retries=self.retries,
+                runtime_env={"env_vars": ONE_THREAD},
+            )
+            pending: dict[Any, Run] = {task.remote(self.function, run.config): run for run in runs}
+            try:
+                while pending:
+                    (reference,), _ = ray.wait(list(pending), num_returns=1)
+                    run = pending.pop(reference)
+                    try:
+                        result, error, seconds = ray.get(reference)
+                    except ray.exceptions.RayError as failure:  # retries used up, or no such module
+                        result, error, seconds = None, f"{type(failure).__name__}: {failure}\n", 0.0
+                    del reference  # lets Ray free the result
+                    yield Outcome(run, result, error, seconds)
+            finally:
+                for reference in pending:
+                    ray.cancel(reference, force=True)
+        finally:
+            if ours:
+                ray.shutdown()
+
+    def _connect(self) -> None:
+        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "warning"}
+        if self.address is not None:
+            self.ray.init(address=self.address, **quiet)
+            return
+        self.ray.init(
+            address="local",
+            num_cpus=self.workers,
+            include_dashboard=False,
+            _node_ip_address=LOOPBACK,
+            **quiet,
+        )
+
+
+def _import_ray() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise ImportError(
+            "--backend ray needs Ray, an extra of this package: "
+            "pip install 'sibling-replay[ray]' (or use --backend local)"
+        ) from error
+    return ray

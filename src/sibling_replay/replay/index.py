@@ -1,0 +1,250 @@
+"""Slots, their masses and their groups: what every draw reads and every refresh writes.
+
+Masses live in the leaves of the sum tree. Group sums are kept beside them and adjusted by
+differences, because a group has no tree of its own; so each carries a bound on its own rounding
+error, and is summed afresh from its members as soon as that bound passes `SUM_TOLERANCE`. Ordinary
+changes add one unit in the last place, so a fresh sum is needed once in hundreds of thousands of
+changes; a cancellation that would lose digits (1e300 leaves, 1e-300 stays) triggers one at once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from sibling_replay.replay.arrays import F32, F64, I32, I64, U8
+from sibling_replay.replay.partition import (
+    NONE,
+    Partition,
+    check_partition,
+    join,
+    leave,
+    member,
+    new_partition,
+)
+from sibling_replay.replay.tree import (
+    find as find_slots,
+)
+from sibling_replay.replay.tree import (
+    lower_min,
+    new_tree,
+    raise_sum,
+    raise_sums,
+    rebuild_sums,
+)
+
+SUM_TOLERANCE = 1e-10  # relative error a group sum may be suspected of
+_ROUNDING = 2.0**-52
+
+
+class Index(NamedTuple):
+    """The arrays of an index; those of groups are empty when it keeps none.
+
+    `floors`, when kept, is a tree of minima: over slots, of their masses; with groups, over
+    groups, of their mean mass s_g / n_g. Its root gives the largest importance weight there is.
+    """
+
+    tree: F64  # leaves first: [slots] masses, padding, inner nodes, total
+    levels: I64  # [depth]: where each level of the tree starts
+    sums: F64  # [groups]: s_g
+    errs: F32  # [groups]: bound on the relative error of s_g
+    items: I32  # [slots, 2]: group, position in it
+    vec: I32  # [groups, 2]: n_g, where its members are
+    klass: U8  # [groups]
+    pool: I32  # members of the groups
+    heads: I32
+    floors: F64  # tree of minima, or empty
+    floor_levels: I64
+
+
+def new_index(capacity: int, max_groups: int, grouped: bool = True, floors: bool = False) -> Index:
+    tree, levels = new_tree(capacity)
+    if not grouped:
+        max_groups = 0
+    groups = new_partition(capacity if grouped else 0, max_groups)
+    floor_tree, floor_levels = np.zeros(0), np.zeros(1, dtype=np.int64)
+    if floors:
+        floor_tree, floor_levels = new_tree(max_groups if grouped else capacity, fill=np.inf)
+    return Index(
+        tree=tree,
+        levels=levels,
+        sums=np.zeros(max_groups),
+        errs=np.zeros(max_groups, dtype=np.float32),
+        items=groups.items,
+        vec=groups.vec,
+        klass=groups.klass,
+        pool=groups.pool,
+        heads=groups.heads,
+        floors=floor_tree,
+        floor_levels=floor_levels,
+    )
+
+
+@njit(cache=True, inline="always")
+def groups_of(index):
+    """The partition of slots into groups."""
+    return Partition(index.items, index.vec, index.klass, index.pool, index.heads)
+
+
+@njit(cache=True)
+def fresh_sum(index, group):
+    """s_g summed over the members."""
+    total = 0.0
+    for k in range(index.vec[group, 0]):
+        total += index.tree[member(index.vec, index.pool, group, k)]
+    return total
+
+
+@njit(cache=True)
+def _shift_sum(index, group, difference):
+    """Adjust s_g for a mass that changed by `difference`; the tree's leaf is already written."""
+    count = index.vec[group, 0]
+    if count == 0:
+        index.sums[group] = 0.0
+        index.errs[group] = 0.0
+    else:
+        old = index.sums[group]
+        new = old + difference
+        bound = np.inf
+        if new > 0.0:
+            bound = (index.errs[group] * old + _ROUNDING * max(old, new)) / new
+        if count == 1 or not bound <= SUM_TOLERANCE:
+            new = fresh_sum(index, group)
+            bound = 0.0
+        index.sums[group] = new
+        index.errs[group] = bound
+    if index.floors.size > 0:
+        mean = index.sums[group] / count if count > 0 else np.inf
+        lower_min(index.floors, index.floor_levels, group, mean)
+
+
+@njit(cache=True)
+def _write_leaf(index, slot, mass):
+    """Set a leaf and what hangs on it, except the sums above it in the tree."""
+    difference = mass - index.tree[slot]
+    index.tree[slot] = mass
+    if index.items.shape[0] > 0:
+        _shift_sum(index, index.items[slot, 0], difference)
+    elif index.floors.size > 0:
+        lower_min(index.floors, index.floor_levels, slot, mass)
+
+
+@njit(cache=True)
+def insert(index, slot, group, mass):
+    """Put an entry into an empty slot. `group` is ignored by an index without groups."""
+    if index.items.shape[0] > 0:
+        join(groups_of(index), slot, group)
+    _write_leaf(index, slot, mass)
+    raise_sum(index.tree, index.levels, slot)
+
+
+@njit(cache=True)
+def remove(index, slot):
+    """Empty a slot. Returns the members left in its group (0 for an index without groups).
+
+    Sums above the leaf are left to the `insert` that follows in the same slot.
+    """
+    mass = index.tree[slot]
+    index.tree[slot] = 0.0
+    left = 0
+    if index.items.shape[0] > 0:
+        group = index.items[slot, 0]
+        left = leave(groups_of(index), slot)
+        _shift_sum(index, group, -mass)
+    return left
+
+
+@njit(cache=True)
+def assign(index, slots, masses):
+    """Give live slots new masses, in order: of several for one slot the last stays."""
+    for i in range(slots.size):
+        _write_leaf(index, slots[i], masses[i])
+    if 8 * slots.size > index.tree.size:
+        rebuild_sums(index.tree, index.levels)
+    else:
+        raise_sums(index.tree, index.levels, slots)
+
+
+@njit(cache=True)
+def find(index, targets, out):
+    """The slots on which targets in [0, total] of cumulative mass fall. `targets` is used up."""
+    find_slots(index.tree, index.levels, targets, out)
+
+
+@njit(cache=True)
+def stratify(index, uniforms, targets):
+    """Target b lies in the b-th of B equal intervals of the cumulative mass."""
+    width = index.tree[-1] / targets.size
+    for b in range(targets.size):
+        targets[b] = (b + uniforms[b]) * width
+
+
+@njit(cache=True)
+def pick(index, group, uniform):
+    """A uniform member of a group, from one uniform number in [0, 1)."""
+    count = index.vec[group, 0]
+    return np.int64(
+        member(index.vec, index.pool, group, min(np.int64(uniform * count), count - 1))
+    )
+
+
+@njit(cache=True)
+def draw_subset(index, group, uniforms, out):
+    """min(K, n_g) distinct members, every subset equally likely, from K uniforms. Returns how many.
+
+    Floyd's method: the j-th pick is uniform over the first n-K+j+1 places, and takes the last of
+    these when its place is taken already. A group that fits is taken whole.
+    """
+    count = np.int64(index.vec[group, 0])
+    wanted = out.size
+    if count <= wanted:
+        for k in range(count):
+            out[k] = member(index.vec, index.pool, group, k)
+        return count
+    for j in range(wanted):
+        bound = count - wanted + j
+        place = min(np.int64(uniforms[j] * (bound + 1)), bound)
+        chosen = np.int64(member(index.vec, index.pool, group, place))
+        for earlier in range(j):
+            if out[earlier] == chosen:
+                chosen = np.int64(member(index.vec, index.pool, group, bound))
+                break
+        out[j] = chosen
+    return np.int64(wanted)
+
+
+def check_index(index: Index, live: I64) -> tuple[bool, str]:
+    """Whether masses, tree, groups and sums agree, given the slots that hold an entry."""
+    capacity = int(index.levels[1]) if index.levels.size > 1 else index.tree.size
+    masses = index.tree[:capacity]
+    alive = np.zeros(capacity, dtype=bool)
+    alive[live] = True
+    bad = np.flatnonzero(alive & ~((masses > 0) & np.isfinite(masses)))
+    if bad.size:
+        return False, f"live slot {bad[0]} has mass {masses[bad[0]]}"
+    bad = np.flatnonzero(~alive & (masses != 0))
+    if bad.size:
+        return False, f"empty slot {bad[0]} has mass {masses[bad[0]]}"
+    again = index.tree.copy()
+    rebuild_sums(again, index.levels)
+    if not np.array_equal(again, index.tree):
+        return False, "a node of the tree is not the sum of its children"
+    if index.items.shape[0] == 0:
+        return True, ""
+    ungrouped = np.flatnonzero(alive[: index.items.shape[0]] != (index.items[:, 0] != NONE))
+    if ungrouped.size:
+        return False, f"slot {ungrouped[0]} is live or in a group, but not both"
+    ok, why = check_partition(
+        Partition(index.items, index.vec, index.klass, index.pool, index.heads)
+    )
+    if not ok:
+        return False, f"groups: {why}"
+    exact = np.bincount(
+        index.items[live, 0].astype(np.int64), weights=masses[live], minlength=index.sums.size
+    )
+    off = np.flatnonzero(np.abs(index.sums - exact) > 1e-9 * exact)
+    if off.size:
+        return False, f"group {off[0]} sums to {exact[off[0]]} but keeps {index.sums[off[0]]}"
+    return True, ""

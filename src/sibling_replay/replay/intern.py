@@ -1,0 +1,119 @@
+"""Equal keys, one part: a hash table from the key bytes of a row to a part of a partition.
+
+A key is the leading words of a row. It is never stored twice: the table remembers only which part
+a key belongs to, and a candidate is compared, word for word, with the row of one of the part's
+members. Two keys with one hash are therefore never merged. Linear probing; deletion shifts later
+entries back, so there are no tombstones and no rebuilds.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from sibling_replay.replay.arrays import I32, U32, U64
+from sibling_replay.replay.partition import free_part, leave, member, new_part
+
+_FULL_HASH = 0xFFFFFFFF
+_MULTIPLIER = 0x9E3779B97F4A7C15
+
+
+class KeyTable(NamedTuple):
+    """A hash table of parts."""
+
+    table: I32  # [places]: part + 1, or 0
+    hashes: U32  # [parts]: hash of the part's key
+    spec: U64  # [2]: words in a key, mask on the hash
+
+
+def new_key_table(parts: int, words: int, hash_mask: int = _FULL_HASH) -> KeyTable:
+    """A table with room for `parts` keys. `hash_mask` lets tests force collisions."""
+    return KeyTable(
+        table=np.zeros(max(16, parts + parts // 4 + 1), dtype=np.int32),
+        hashes=np.zeros(parts, dtype=np.uint32),
+        spec=np.array([words, hash_mask], dtype=np.uint64),
+    )
+
+
+@njit(cache=True)
+def _hash(row, spec):
+    h = np.uint64(0)
+    for w in range(spec[0]):
+        h = (h ^ row[w]) * np.uint64(_MULTIPLIER)
+        h ^= h >> np.uint64(32)
+    return h & spec[1]
+
+
+@njit(cache=True, inline="always")
+def _home(h, places):
+    """Where a hash belongs: its share of the table, so any table size will do."""
+    return np.int64((np.uint64(h) * np.uint64(places)) >> np.uint64(32))
+
+
+@njit(cache=True)
+def _same_key(rows, slot, row, words):
+    for w in range(words):
+        if rows[slot, w] != row[w]:
+            return False
+    return True
+
+
+@njit(cache=True)
+def intern(keys, partition, rows, row):
+    """The part of a row's key, a new empty one if no member has this key."""
+    h = _hash(row, keys.spec)
+    words = np.int64(keys.spec[0])
+    places = keys.table.size
+    place = _home(h, places)
+    while keys.table[place] != 0:
+        part = np.int64(keys.table[place] - 1)
+        if keys.hashes[part] == h and _same_key(
+            rows, member(partition.vec, partition.pool, part, 0), row, words
+        ):
+            return part
+        place += 1
+        if place == places:
+            place = 0
+    part = new_part(partition)
+    keys.table[place] = part + 1
+    keys.hashes[part] = h
+    return part
+
+
+@njit(cache=True)
+def forget(keys, partition, part):
+    """Drop the key of an emptied part and free the part's id."""
+    places = keys.table.size
+    hole = _home(keys.hashes[part], places)
+    while keys.table[hole] != part + 1:
+        hole += 1
+        if hole == places:
+            hole = 0
+    keys.table[hole] = 0
+    place = hole
+    while True:
+        place += 1
+        if place == places:
+            place = 0
+        if keys.table[place] == 0:
+            break
+        home = _home(keys.hashes[keys.table[place] - 1], places)
+        # The entry may fill the hole unless its home lies after the hole, up to its place.
+        reachable = hole < home <= place if hole <= place else (home > hole or home <= place)
+        if not reachable:
+            keys.table[hole] = keys.table[place]
+            keys.table[place] = 0
+            hole = place
+    free_part(partition, part)
+
+
+@njit(cache=True)
+def leave_key(keys, partition, item):
+    """Remove an item from its part, and the part with it when it was the last."""
+    part = np.int64(partition.items[item, 0])
+    if leave(partition, item) == 0:
+        forget(keys, partition, part)
+        return part, True
+    return part, False

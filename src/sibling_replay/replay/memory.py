@@ -1,0 +1,311 @@
+"""The ring of stored transitions with its masses, groups and outcomes.
+
+`Memory` owns the arrays; the kernels here move entries in and out of all of them at once. It knows
+neither a sampling rule nor a weight: a strategy reads its arrays and draws, a buffer checks its
+input and calls it.
+
+A slot's *generation* is how often it has been filled. In a ring it follows from the number of
+entries ever added, so it is never stored: an entry drawn when `added` entries had been written has
+been overwritten since if its slot lies among those filled in between.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from sibling_replay.replay.arrays import F64, I64, U8
+from sibling_replay.replay.batch import Columns, batch_columns
+from sibling_replay.replay.handles import handle_of, open_table, open_vector
+from sibling_replay.replay.index import (
+    Index,
+    check_index,
+    groups_of,
+    insert,
+    new_index,
+    remove,
+)
+from sibling_replay.replay.intern import KeyTable, forget, intern, leave_key, new_key_table
+from sibling_replay.replay.partition import Partition, check_partition, join, leave, new_partition
+from sibling_replay.replay.payload import LAYOUT_COLUMNS, Layout, pack_row
+
+# Places in `counts` and in `peaks`.
+ADDED, LIVE, DROPPED, ROW_WORDS = range(4)
+MAX_PRIORITY, MAX_MASS = range(2)
+
+_FULL_HASH = 0xFFFFFFFF
+
+
+class Memory:
+    """Storage of a replay buffer: rows, masses, and, if wanted, groups and outcomes."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        capacity: int,
+        *,
+        grouped: bool,
+        outcomes: bool = False,
+        floors: bool = False,
+        hash_mask: int = _FULL_HASH,
+    ) -> None:
+        if outcomes and not grouped:
+            raise ValueError("outcomes are counted within groups: they need groups")
+        self.layout = layout
+        self.capacity = capacity
+        self._batch_columns: dict[int, tuple[Columns, int]] = {}
+        self.rows = layout.new_rows(capacity)
+        self.index: Index = new_index(capacity, capacity, grouped=grouped, floors=floors)
+        groups = capacity if grouped else 0
+        kept = capacity if outcomes else 0
+        self.keys: KeyTable = new_key_table(groups, layout.key_words, hash_mask)
+        self.outcomes: Partition = new_partition(kept, kept)  # slots in outcomes
+        self.outcome_keys: KeyTable = new_key_table(kept, layout.outcome_words, hash_mask)
+        self.group_outcomes: Partition = new_partition(kept, kept)  # outcomes in groups
+        self.counts: I64 = np.array([0, 0, 0, layout.row_words], dtype=np.int64)
+        self.peaks: F64 = np.ones(2)  # largest raw priority ever assigned, and its mass
+        self.handle = handle_of(
+            [
+                *self.index,
+                *self.keys,
+                *self.outcomes,
+                *self.outcome_keys,
+                *self.group_outcomes,
+                self.rows,
+                layout.table,
+                layout.outcome_table,
+                self.counts,
+                self.peaks,
+            ]
+        )
+
+    @property
+    def grouped(self) -> bool:
+        return self.index.items.shape[0] > 0
+
+    @property
+    def counts_outcomes(self) -> bool:
+        return self.outcomes.items.shape[0] > 0
+
+    @property
+    def live(self) -> int:
+        return int(self.counts[LIVE])
+
+    @property
+    def added(self) -> int:
+        return int(self.counts[ADDED])
+
+    @property
+    def masses(self) -> F64:
+        """Masses of the live slots."""
+        return self.index.tree[: self.live]
+
+    @property
+    def groups(self) -> I64:
+        """Groups of the live slots."""
+        return self.index.items[: self.live, 0].astype(np.int64)
+
+    def append(self, block: U8, count: int) -> None:
+        """Store the `count` transitions of a block, the oldest entries making room."""
+        append(self.handle, block, count)
+
+    def batch_columns(self, size: int) -> tuple[Columns, int]:
+        """Where the columns of a batch lie in its block; remembered, as sizes recur."""
+        if size not in self._batch_columns:
+            self._batch_columns[size] = batch_columns(self.layout, size)
+        return self._batch_columns[size]
+
+    def generations(self) -> I64:
+        """How often each slot has been filled."""
+        slots = np.arange(self.capacity)
+        return (self.added - slots + self.capacity - 1) // self.capacity
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Every array of the state by name, as views."""
+        named: dict[str, NDArray[Any]] = {
+            "rows": self.rows,
+            "counts": self.counts,
+            "peaks": self.peaks,
+        }
+        for prefix in ("index", "keys", "outcomes", "outcome_keys", "group_outcomes"):
+            for field, array in getattr(self, prefix)._asdict().items():
+                named[f"{prefix}.{field}"] = array
+        return named
+
+    def check_valid(self) -> tuple[bool, str]:
+        """Whether every structure agrees with every other."""
+        if self.live != min(self.added, self.capacity):
+            return False, f"{self.live} live entries after {self.added} additions"
+        if not self.peaks[MAX_PRIORITY] > 0:
+            return False, f"the largest priority is {self.peaks[MAX_PRIORITY]}"
+        live = np.arange(self.live)
+        ok, why = check_index(self.index, live)
+        if not ok:
+            return False, why
+        if self.grouped:
+            ok, why = self._check_keys(
+                self.index.items[: self.live, 0], self.layout.key_words, "group"
+            )
+        if ok and self.counts_outcomes:
+            ok, why = check_partition(self.outcomes)
+            if ok:
+                ok, why = check_partition(self.group_outcomes)
+            if ok:
+                ok, why = self._check_keys(
+                    self.outcomes.items[: self.live, 0], self.layout.outcome_words, "outcome"
+                )
+            if ok:
+                parent = self.group_outcomes.items[self.outcomes.items[: self.live, 0], 0]
+                if not np.array_equal(parent, self.index.items[: self.live, 0]):
+                    return False, "an entry's outcome belongs to another group than the entry"
+        return ok, why
+
+    def _check_keys(self, parts: NDArray[np.int32], words: int, what: str) -> tuple[bool, str]:
+        """Same leading words if and only if same part."""
+        if parts.size == 0:
+            return True, ""
+        _, by_words = np.unique(self.rows[: self.live, :words], axis=0, return_inverse=True)
+        pairs = np.unique(np.stack([by_words.ravel(), parts]), axis=1)
+        if pairs.shape[1] != np.unique(by_words).size or pairs.shape[1] != np.unique(parts).size:
+            return False, f"{what}s do not match the stored keys"
+        return True, ""
+
+
+# Where the arrays of a memory stand in its handle.
+_KEYS, _OUTCOMES, _OUTCOME_KEYS, _GROUP_OUTCOMES = 11, 14, 19, 22
+_ROWS, _TABLE, _OUTCOME_TABLE, _COUNTS, _PEAKS = range(27, 32)
+
+
+@njit(cache=True)
+def open_index(handle):
+    """Masses and groups."""
+    return Index(
+        open_vector(handle, 0, np.float64),
+        open_vector(handle, 1, np.int64),
+        open_vector(handle, 2, np.float64),
+        open_vector(handle, 3, np.float32),
+        open_table(handle, 4, 2, np.int32),
+        open_table(handle, 5, 2, np.int32),
+        open_vector(handle, 6, np.uint8),
+        open_vector(handle, 7, np.int32),
+        open_vector(handle, 8, np.int32),
+        open_vector(handle, 9, np.float64),
+        open_vector(handle, 10, np.int64),
+    )
+
+
+@njit(cache=True)
+def _open_partition(handle, first):
+    return Partition(
+        open_table(handle, first, 2, np.int32),
+        open_table(handle, first + 1, 2, np.int32),
+        open_vector(handle, first + 2, np.uint8),
+        open_vector(handle, first + 3, np.int32),
+        open_vector(handle, first + 4, np.int32),
+    )
+
+
+@njit(cache=True)
+def _open_keys(handle, first):
+    return KeyTable(
+        open_vector(handle, first, np.int32),
+        open_vector(handle, first + 1, np.uint32),
+        open_vector(handle, first + 2, np.uint64),
+    )
+
+
+@njit(cache=True)
+def open_outcomes(handle):
+    """The partition of slots into outcomes."""
+    return _open_partition(handle, _OUTCOMES)
+
+
+@njit(cache=True)
+def open_group_outcomes(handle):
+    """The partition of outcomes into groups."""
+    return _open_partition(handle, _GROUP_OUTCOMES)
+
+
+@njit(cache=True)
+def open_counts(handle):
+    return open_vector(handle, _COUNTS, np.int64)
+
+
+@njit(cache=True)
+def open_peaks(handle):
+    return open_vector(handle, _PEAKS, np.float64)
+
+
+@njit(cache=True)
+def open_rows(handle):
+    return open_table(handle, _ROWS, open_counts(handle)[ROW_WORDS], np.uint64)
+
+
+@njit(cache=True)
+def open_layout(handle):
+    return open_table(handle, _TABLE, LAYOUT_COLUMNS, np.int64)
+
+
+@njit(cache=True)
+def open_outcome_layout(handle):
+    return open_table(handle, _OUTCOME_TABLE, LAYOUT_COLUMNS, np.int64)
+
+
+@njit(cache=True)
+def _leave_outcome(handle, slot):
+    outcome, emptied = leave_key(
+        _open_keys(handle, _OUTCOME_KEYS), open_outcomes(handle), slot
+    )
+    if emptied:
+        leave(open_group_outcomes(handle), outcome)
+
+
+@njit(cache=True)
+def _join_outcome(handle, slot, group, rows, row):
+    outcomes = open_outcomes(handle)
+    outcome = intern(_open_keys(handle, _OUTCOME_KEYS), outcomes, rows, row)
+    if outcomes.vec[outcome, 0] == 0:
+        join(open_group_outcomes(handle), outcome, group)
+    join(outcomes, slot, outcome)
+
+
+@njit(cache=True)
+def append(handle, block, count):
+    """Per entry: evict the old, find the key's group, join it, store the row, set the mass."""
+    counts = open_counts(handle)
+    index = open_index(handle)
+    keys = _open_keys(handle, _KEYS)
+    rows = open_rows(handle)
+    capacity = rows.shape[0]
+    grouped = index.items.shape[0] > 0
+    counts_outcomes = open_outcomes(handle).items.shape[0] > 0
+    newest_mass = open_peaks(handle)[MAX_MASS]
+    row = np.empty(rows.shape[1], dtype=np.uint64)
+    for i in range(count):
+        slot = counts[ADDED] % capacity
+        if counts[LIVE] < capacity:
+            counts[LIVE] += 1
+        elif grouped:
+            if counts_outcomes:
+                _leave_outcome(handle, slot)
+            group = np.int64(index.items[slot, 0])
+            if remove(index, slot) == 0:
+                forget(keys, groups_of(index), group)
+        pack_row(block, open_layout(handle), count, i, row)
+        group = np.int64(0)
+        if grouped:
+            group = intern(keys, groups_of(index), rows, row)
+            if counts_outcomes:
+                _join_outcome(handle, slot, group, rows, row)
+        rows[slot, :] = row
+        insert(index, slot, group, newest_mass)
+        counts[ADDED] += 1
+
+
+@njit(cache=True)
+def overwritten(slot, added_then, added_now, capacity):
+    """Whether a slot drawn after `added_then` additions has been filled again since."""
+    return (slot - added_then) % capacity < added_now - added_then

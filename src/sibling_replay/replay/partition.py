@@ -1,0 +1,226 @@
+"""Items split into parts, with O(1) join, leave and k-th member.
+
+The same structure holds three relations: slots in groups, slots in outcomes, outcomes in groups.
+Each part keeps its members in a small vector of power-of-two capacity inside one shared pool; a
+part of one keeps its member in place of the vector. Vectors double when full and halve at a
+quarter; freed blocks wait in one list per size, and when the pool runs out it is repacked tight.
+With `POOL_PER_ITEM` entries an item, a repacked pool always has room for the vector that grows
+(vectors of 2n-2 at most for n members, plus the new one beside the old).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from sibling_replay.replay.arrays import I32, U8
+
+POOL_PER_ITEM = 3
+_SIZES = 32  # free lists, one per block size 2^k
+_USED = 32  # heads[_USED]: pool entries handed out so far
+_FREE_PART = 33  # heads[_FREE_PART]: first part id on the free list
+_PARTS_USED = 34  # heads[_PARTS_USED]: part ids handed out so far
+NONE = -1
+
+
+class Partition(NamedTuple):
+    """The arrays of a partition."""
+
+    items: I32  # [items, 2]: part (-1: in none), position in the part's vector
+    vec: I32  # [parts, 2]: number of members, start of the vector (the member itself if one)
+    klass: U8  # [parts]: the vector has room for 2^klass members
+    pool: I32  # [3 * items]: the vectors
+    heads: I32  # [35]: free lists and high-water marks
+
+
+def new_partition(items: int, parts: int) -> Partition:
+    heads = np.full(_PARTS_USED + 1, NONE, dtype=np.int32)
+    heads[_USED] = 0
+    heads[_PARTS_USED] = 0
+    members = np.zeros((items, 2), dtype=np.int32)
+    members[:, 0] = NONE
+    return Partition(
+        items=members,
+        vec=np.zeros((parts, 2), dtype=np.int32),
+        klass=np.zeros(parts, dtype=np.uint8),
+        pool=np.empty(POOL_PER_ITEM * items, dtype=np.int32),
+        heads=heads,
+    )
+
+
+@njit(cache=True)
+def member(vec, pool, part, k):
+    """The k-th member of a part, 0 <= k < its count."""
+    start = vec[part, 1]
+    return start if vec[part, 0] == 1 else pool[start + k]
+
+
+@njit(cache=True)
+def _allocate(pool, heads, size_class):
+    block = heads[size_class]
+    if block != NONE:
+        heads[size_class] = pool[block]
+        return np.int64(block)
+    used = np.int64(heads[_USED])
+    if used + (np.int64(1) << size_class) > pool.size:
+        return np.int64(NONE)
+    heads[_USED] = used + (np.int64(1) << size_class)
+    return used
+
+
+@njit(cache=True)
+def _release(pool, heads, block, size_class):
+    pool[block] = heads[size_class]
+    heads[size_class] = block
+
+
+@njit(cache=True)
+def _repack(p):
+    """Lay all vectors side by side in blocks of the smallest sufficient size."""
+    old = p.pool[: p.heads[_USED]].copy()
+    p.heads[:_SIZES] = NONE
+    used = np.int64(0)
+    for part in range(p.heads[_PARTS_USED] if p.heads[_PARTS_USED] > 0 else p.vec.shape[0]):
+        count = p.vec[part, 0]
+        if count < 2:
+            continue
+        size_class = 1
+        while (1 << size_class) < count:
+            size_class += 1
+        start = p.vec[part, 1]
+        for k in range(count):
+            p.pool[used + k] = old[start + k]
+        p.vec[part, 1] = used
+        p.klass[part] = size_class
+        used += np.int64(1) << size_class
+    p.heads[_USED] = used
+
+
+@njit(cache=True)
+def join(p, item, part):
+    """Add an item that is in no part."""
+    count = p.vec[part, 0]
+    if count == 0:
+        p.vec[part, 1] = item
+        p.klass[part] = 0
+    else:
+        size_class = np.int64(p.klass[part])
+        if count == np.int64(1) << size_class:
+            block = _allocate(p.pool, p.heads, size_class + 1)
+            if block == NONE:
+                _repack(p)
+                block = _allocate(p.pool, p.heads, size_class + 1)
+            start = p.vec[part, 1]
+            if count == 1:
+                p.pool[block] = start
+            else:
+                for k in range(count):
+                    p.pool[block + k] = p.pool[start + k]
+                _release(p.pool, p.heads, start, size_class)
+            p.vec[part, 1] = block
+            p.klass[part] = size_class + 1
+        p.pool[p.vec[part, 1] + count] = item
+    p.items[item, 0] = part
+    p.items[item, 1] = count
+    p.vec[part, 0] = count + 1
+
+
+@njit(cache=True)
+def leave(p, item):
+    """Remove an item from its part; the last member takes its place. Returns the members left."""
+    part = p.items[item, 0]
+    place = p.items[item, 1]
+    left = p.vec[part, 0] - 1
+    start = p.vec[part, 1]
+    size_class = np.int64(p.klass[part])
+    p.items[item, 0] = NONE
+    p.vec[part, 0] = left
+    if left == 0:
+        return left
+    last = p.pool[start + left]
+    p.pool[start + place] = last
+    p.items[last, 1] = place  # harmless when item is the last: it has left already
+    if left == 1:
+        p.vec[part, 1] = p.pool[start]
+        p.klass[part] = 0
+        _release(p.pool, p.heads, start, size_class)
+    elif left <= (np.int64(1) << size_class) >> 2:
+        block = _allocate(p.pool, p.heads, size_class - 1)
+        if block != NONE:
+            for k in range(left):
+                p.pool[block + k] = p.pool[start + k]
+            _release(p.pool, p.heads, start, size_class)
+            p.vec[part, 1] = block
+            p.klass[part] = size_class - 1
+    return left
+
+
+@njit(cache=True)
+def new_part(p):
+    """The id of an empty part; ids of emptied parts are used again."""
+    part = p.heads[_FREE_PART]
+    if part != NONE:
+        p.heads[_FREE_PART] = p.vec[part, 1]
+    else:
+        part = p.heads[_PARTS_USED]
+        p.heads[_PARTS_USED] = part + 1
+    return np.int64(part)
+
+
+@njit(cache=True)
+def free_part(p, part):
+    """Give back the id of an emptied part."""
+    p.vec[part, 1] = p.heads[_FREE_PART]
+    p.heads[_FREE_PART] = part
+
+
+def check_partition(p: Partition) -> tuple[bool, str]:
+    """Whether every member is where its item says, and every item is in the vector of its part."""
+    counts = np.bincount(
+        p.items[p.items[:, 0] >= 0, 0].astype(np.int64), minlength=p.vec.shape[0]
+    )
+    if not np.array_equal(counts, p.vec[:, 0]):
+        part = int(np.flatnonzero(counts != p.vec[:, 0])[0])
+        return False, f"part {part} counts {p.vec[part, 0]} members but has {counts[part]}"
+    wrong = int(_first_misplaced(p))
+    if wrong >= 0:
+        return False, f"item {wrong} is not where it says it is"
+    overlap = int(_first_overlap(p))
+    if overlap >= 0:
+        return False, f"the vector of part {overlap} overlaps another block"
+    return True, ""
+
+
+@njit(cache=True)
+def _first_misplaced(p):
+    for item in range(p.items.shape[0]):
+        part = p.items[item, 0]
+        if part != NONE:
+            k = p.items[item, 1]
+            if not 0 <= k < p.vec[part, 0] or member(p.vec, p.pool, part, k) != item:
+                return item
+    return -1
+
+
+@njit(cache=True)
+def _first_overlap(p):
+    taken = np.zeros(p.pool.size, dtype=np.bool_)
+    for size_class in range(1, _SIZES):
+        block = p.heads[size_class]
+        while block != NONE:
+            for k in range(1 << size_class):
+                taken[block + k] = True
+            block = p.pool[block]
+    for part in range(p.vec.shape[0]):
+        if p.vec[part, 0] > 1:
+            room = 1 << np.int64(p.klass[part])
+            start = p.vec[part, 1]
+            if room < p.vec[part, 0] or start + room > p.heads[_USED]:
+                return part
+            for k in range(room):
+                if taken[start + k]:
+                    return part
+                taken[start + k] = True
+    return -1

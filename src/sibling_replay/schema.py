@@ -1,0 +1,66 @@
+"""From Gymnasium spaces to the fields of a transition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from sibling_replay.replay.payload import Field
+
+TRANSITION = ("obs", "action", "reward", "next_obs", "terminated", "truncated")
+GROUP_KEY = "group_key"  # the stored key, where it is not the observation and action themselves
+
+
+def field_of_space(space: gym.Space[Any], name: str) -> Field:
+    """The field that holds one element of a space."""
+    if isinstance(space, spaces.Discrete):
+        return Field(np.dtype(np.int64))
+    if isinstance(space, (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)):
+        return Field(np.dtype(space.dtype), space.shape)
+    raise TypeError(
+        f"{name}: a {type(space).__name__} space has no fixed array form; "
+        f"wrap the environment with gymnasium.wrappers.FlattenObservation or give `fields` yourself"
+    )
+
+
+def fields_of_env(env: gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]) -> dict[str, Field]:
+    """The fields of a transition of an environment (of one of its members, for a vector of them)."""
+    obs_space = getattr(env, "single_observation_space", env.observation_space)
+    action_space = getattr(env, "single_action_space", env.action_space)
+    obs = field_of_space(obs_space, "observation")
+    return {
+        "obs": obs,
+        "action": field_of_space(action_space, "action"),
+        "reward": Field(np.dtype(np.float32)),
+        "next_obs": obs,
+        "terminated": Field(np.dtype(np.bool_)),
+        "truncated": Field(np.dtype(np.bool_)),
+    }
+
+
+def check_fields(fields: Mapping[str, Field]) -> dict[str, Field]:
+    """The fields of a schema with the six of a transition first, or an error naming what is off."""
+    missing = [name for name in TRANSITION if name not in fields]
+    if missing:
+        raise ValueError(f"a schema needs the fields {', '.join(TRANSITION)}; missing: {missing}")
+    for name, field in fields.items():
+        if not isinstance(field, Field):
+            raise TypeError(f"field {name!r} must be a Field(dtype, shape), not {field!r}")
+        if name == GROUP_KEY or not name.isidentifier() or name.startswith("_"):
+            raise ValueError(f"a field cannot be called {name!r}")
+    for name in ("reward", "terminated", "truncated"):
+        if fields[name].shape != ():
+            raise ValueError(f"{name} must be a scalar, not of shape {fields[name].shape}")
+    for name in ("terminated", "truncated"):
+        if fields[name].dtype.kind != "b":
+            raise TypeError(f"{name} must be boolean, not {fields[name].dtype}")
+    if fields["reward"].dtype.kind != "f":
+        raise TypeError(f"reward must be a float, not {fields['reward'].dtype}")
+    if fields["obs"] != fields["next_obs"]:
+        raise ValueError("obs and next_obs must have one dtype and shape")
+    extra = [name for name in fields if name not in TRANSITION]
+    return {name: fields[name] for name in (*TRANSITION, *extra)}

@@ -1,0 +1,143 @@
+"""The compiled draws. Each fills a batch's block: header columns, then the gathered transitions."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from sibling_replay.replay.index import draw_subset, find, pick, stratify
+from sibling_replay.replay.memory import (
+    LIVE,
+    open_counts,
+    open_group_outcomes,
+    open_index,
+    open_layout,
+    open_outcome_layout,
+    open_outcomes,
+    open_rows,
+)
+from sibling_replay.replay.partition import member
+from sibling_replay.replay.payload import gather
+from sibling_replay.strategies.weights import write_weights
+
+# What is trained on once priority has drawn the anchor.
+ANCHOR, SIBLING, ANCHOR_WITH_OUTCOME, ANCHOR_FOR_AVERAGE = range(4)
+
+
+@njit(cache=True)
+def draw_uniform(handle, uniforms, block):
+    """Independent uniform slots with weight one."""
+    index = open_index(handle)
+    size = uniforms.size
+    header = block.view(np.int64)
+    slots = header[:size]
+    live = open_counts(handle)[LIVE]
+    grouped = index.items.shape[0] > 0
+    for b in range(size):
+        slot = min(np.int64(uniforms[b] * live), live - 1)
+        slots[b] = slot
+        header[size + b] = slot
+        header[2 * size + b] = slot
+        group = np.int64(index.items[slot, 0]) if grouped else np.int64(-1)
+        header[3 * size + b] = group
+        header[4 * size + b] = index.vec[group, 0] if grouped else 1
+    block.view(np.float32)[10 * size : 11 * size] = 1.0
+    gather(open_rows(handle), open_layout(handle), slots, slots, block, 48 * size)
+
+
+@njit(cache=True)
+def draw_prioritized(handle, uniforms, block, size, beta, normalize, trained):
+    """Stratified anchors (eq. 2) and, by `trained`, what is learned from them.
+
+    ANCHOR: the anchor itself. SIBLING: a uniform sibling (eq. 8). ANCHOR_WITH_OUTCOME: the anchor
+    with the outcome of a uniform sibling, which is an outcome drawn by its count in the group.
+    ANCHOR_FOR_AVERAGE: the anchor, weighted by its group. The first `size` uniforms choose anchors,
+    the next, if used, siblings. Returns False if there is no mass.
+    """
+    index = open_index(handle)
+    total = index.tree[-1]
+    if not total > 0.0:
+        return False
+    header = block.view(np.int64)
+    slots = header[:size]
+    anchors = header[size : 2 * size]
+    outcome_slots = header[2 * size : 3 * size]
+    groups = header[3 * size : 4 * size]
+    group_sizes = header[4 * size : 5 * size]
+    means = np.empty(size)
+    stratify(index, uniforms, means)
+    find(index, means, anchors)
+    grouped = index.items.shape[0] > 0
+    if grouped:
+        for b in range(size):
+            groups[b] = index.items[anchors[b], 0]
+        for b in range(size):
+            group_sizes[b] = index.vec[groups[b], 0]
+    else:
+        groups[:] = -1
+        group_sizes[:] = 1
+    slots[:] = anchors
+    outcome_slots[:] = anchors
+    if trained == SIBLING or trained == ANCHOR_WITH_OUTCOME:
+        for b in range(size):
+            outcome_slots[b] = pick(index, groups[b], uniforms[size + b])
+    if trained == SIBLING:
+        slots[:] = outcome_slots
+    if trained == ANCHOR:
+        for b in range(size):
+            means[b] = index.tree[anchors[b]]
+    else:
+        for b in range(size):
+            means[b] = index.sums[groups[b]] / group_sizes[b]
+    floor = index.floors[-1] if index.floors.size > 0 else 0.0
+    weights = block.view(np.float32)[10 * size : 11 * size]
+    write_weights(means, total, open_counts(handle)[LIVE], floor, beta, normalize, weights)
+    gather(open_rows(handle), open_layout(handle), slots, outcome_slots, block, 48 * size)
+    return True
+
+
+@njit(cache=True)
+def count_outcomes(handle, groups, starts):
+    """How many distinct outcomes each group has, as running totals."""
+    found = open_group_outcomes(handle)
+    starts[0] = 0
+    for b in range(groups.size):
+        starts[b + 1] = starts[b] + found.vec[groups[b], 0]
+
+
+@njit(cache=True)
+def list_outcomes(handle, groups, starts, slots, shares):
+    """Every distinct outcome of each group: a slot that holds it and its share of the group."""
+    index = open_index(handle)
+    found = open_group_outcomes(handle)
+    outcomes = open_outcomes(handle)
+    for b in range(groups.size):
+        size = index.vec[groups[b], 0]
+        for k in range(starts[b + 1] - starts[b]):
+            outcome = member(found.vec, found.pool, groups[b], k)
+            slots[starts[b] + k] = member(outcomes.vec, outcomes.pool, outcome, 0)
+            shares[starts[b] + k] = outcomes.vec[outcome, 0] / size
+
+
+@njit(cache=True)
+def list_subsets(handle, groups, starts, uniforms, wanted, slots, shares):
+    """A uniform subset of at most `wanted` siblings of each group. Returns the number of slots."""
+    index = open_index(handle)
+    starts[0] = 0
+    for b in range(groups.size):
+        first = starts[b]
+        count = draw_subset(
+            index,
+            groups[b],
+            uniforms[b * wanted : (b + 1) * wanted],
+            slots[first : first + wanted],
+        )
+        shares[first : first + count] = 1.0 / count
+        starts[b + 1] = first + count
+    return starts[groups.size]
+
+
+@njit(cache=True)
+def gather_outcomes(handle, slots, block):
+    """The outcome columns of some slots."""
+    gather(open_rows(handle), open_outcome_layout(handle), slots, slots, block, 0)

@@ -1,0 +1,29 @@
+"""The probabilities each strategy promises, exactly, in O(N). Samplers are tested against these."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sibling_replay.replay.arrays import F64, I64
+
+
+class Law(NamedTuple):
+    """The distribution of one draw over the live slots."""
+
+    anchor: F64  # [N]: the slot that priority draws
+    trained: F64  # [N]: the slot whose observation and action are trained
+    outcome: F64  # [N]: the slot whose outcome enters the target (its expected share, if averaged)
+
+
+def prioritized_probabilities(masses: F64) -> F64:
+    """u_i / S (eq. 2)."""
+    scaled = masses / masses.max()  # masses near 1e300 must not overflow the sum
+    return np.asarray(scaled / scaled.sum())
+
+
+def sibling_probabilities(masses: F64, groups: I64) -> F64:
+    """s_g / (S n_g): any of the group's members through any of its members (eq. 8)."""
+    by_group = np.bincount(groups, weights=prioritized_probabilities(masses))
+    return np.asarray((by_group / np.maximum(np.bincount(groups), 1))[groups])

@@ -1,0 +1,114 @@
+"""AVG: the anchor, toward the mean target of its siblings."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from sibling_replay.replay.arrays import F64, I64
+from sibling_replay.replay.batch import Batch, Outcomes
+from sibling_replay.replay.memory import Memory
+from sibling_replay.rng import Uniforms
+from sibling_replay.strategies.base import Strategy, refuse_unfit
+from sibling_replay.strategies.draws import (
+    ANCHOR_FOR_AVERAGE,
+    count_outcomes,
+    gather_outcomes,
+    list_outcomes,
+    list_subsets,
+)
+from sibling_replay.strategies.laws import (
+    Law,
+    prioritized_probabilities,
+    sibling_probabilities,
+)
+from sibling_replay.strategies.refresh import first_unfit, list_members, refresh_slots
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiblingAverage(Strategy):
+    """The anchor, toward the mean target of min(K, n_g) siblings (eq. 11). Weights as SAMPLE.
+
+    max_siblings: K; None averages the whole group, from its outcome counts.
+    update_all_siblings: refresh every sibling in the average instead of the anchor only. Where
+        several averages propose a priority for one entry, the largest stays.
+
+    `batch.outcomes` holds the outcomes to compute targets from, `batch.average` takes their means.
+    """
+
+    max_siblings: int | None = None
+    update_all_siblings: bool = False
+
+    needs_groups: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_siblings is not None:
+            if isinstance(self.max_siblings, bool):
+                raise TypeError(f"max_siblings must be a whole number or None, not {self.max_siblings!r}")
+            object.__setattr__(self, "max_siblings", operator.index(self.max_siblings))
+            if self.max_siblings < 1:
+                raise ValueError(f"max_siblings must be at least 1, got {self.max_siblings}")
+        object.__setattr__(self, "update_all_siblings", bool(self.update_all_siblings))
+
+    @property
+    def needs_outcomes(self) -> bool:
+        return self.max_siblings is None
+
+    def draw(self, memory: Memory, size: int, beta: float, uniforms: Uniforms) -> Batch:
+        batch = self._draw_prioritized(
+            memory, size, beta, uniforms.take(size), ANCHOR_FOR_AVERAGE
+        )
+        starts = np.empty(size + 1, dtype=np.int64)
+        if self.max_siblings is None:
+            count_outcomes(memory.handle, batch.groups, starts)
+            slots = np.empty(starts[-1], dtype=np.int64)
+            shares = np.empty(starts[-1])
+            list_outcomes(memory.handle, batch.groups, starts, slots, shares)
+        else:
+            wanted = self.max_siblings
+            slots = np.empty(size * wanted, dtype=np.int64)
+            shares = np.empty(size * wanted)
+            found = list_subsets(
+                memory.handle,
+                batch.groups,
+                starts,
+                uniforms.take(size * wanted),
+                wanted,
+                slots,
+                shares,
+            )
+            slots, shares = slots[:found], shares[:found]
+        columns, size_bytes = memory.layout.columns(slots.size, outcomes_only=True)
+        block = np.empty(size_bytes, dtype=np.uint8)
+        gather_outcomes(memory.handle, slots, block)
+        batch.set_outcomes(Outcomes(block, columns, slots.size, slots, shares, starts))
+        return batch
+
+    def refresh(self, memory: Memory, batch: Batch, errors: F64) -> None:
+        unfit = first_unfit(errors)
+        if unfit >= 0:
+            refuse_unfit(batch, errors, unfit)
+        slots, proposed = batch.slots, errors
+        if self.update_all_siblings and self.max_siblings is None:
+            groups, place = np.unique(batch.groups, return_inverse=True)
+            largest = np.zeros(groups.size)
+            np.maximum.at(largest, place, errors)
+            slots, of_group = list_members(memory.handle, groups, batch.added)
+            proposed = largest[of_group]
+        elif self.update_all_siblings:
+            outcomes = batch.outcomes
+            slots = outcomes.slots
+            proposed = np.repeat(errors, np.diff(outcomes.starts))
+        # The last assignment stays, so in rising order the largest does.
+        order = np.argsort(proposed, kind="stable")
+        refresh_slots(
+            memory.handle, slots[order], proposed[order], batch.added, self.alpha, self.epsilon
+        )
+
+    def law(self, masses: F64, groups: I64) -> Law:
+        anchor = prioritized_probabilities(masses)
+        return Law(anchor, anchor, sibling_probabilities(masses, groups))

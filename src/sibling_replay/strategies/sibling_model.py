@@ -1,0 +1,40 @@
+"""MODEL: the anchor, with an outcome drawn from the group's counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sibling_replay.replay.arrays import F64, I64
+from sibling_replay.replay.batch import Batch
+from sibling_replay.replay.memory import Memory
+from sibling_replay.rng import Uniforms
+from sibling_replay.strategies.base import Strategy
+from sibling_replay.strategies.draws import ANCHOR_WITH_OUTCOME
+from sibling_replay.strategies.laws import (
+    Law,
+    prioritized_probabilities,
+    sibling_probabilities,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiblingModel(Strategy):
+    """The anchor's observation and action with a whole outcome (s', r, terminated, truncated) of
+    its group, drawn by its count there. Weights as SAMPLE; the anchor is refreshed with the TD
+    error of the drawn outcome.
+
+    A uniform member of the group carries outcome o with probability count(o) / n_g, which is the
+    law to draw from: one member is picked, whatever the group's size or number of outcomes.
+    """
+
+    needs_groups: ClassVar[bool] = True
+
+    def draw(self, memory: Memory, size: int, beta: float, uniforms: Uniforms) -> Batch:
+        return self._draw_prioritized(
+            memory, size, beta, uniforms.take(2 * size), ANCHOR_WITH_OUTCOME
+        )
+
+    def law(self, masses: F64, groups: I64) -> Law:
+        anchor = prioritized_probabilities(masses)
+        return Law(anchor, anchor, sibling_probabilities(masses, groups))

@@ -1,0 +1,33 @@
+"""SAMPLE: priority chooses the group, chance the sibling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sibling_replay.replay.arrays import F64, I64
+from sibling_replay.replay.batch import Batch
+from sibling_replay.replay.memory import Memory
+from sibling_replay.rng import Uniforms
+from sibling_replay.strategies.base import Strategy
+from sibling_replay.strategies.draws import SIBLING
+from sibling_replay.strategies.laws import (
+    Law,
+    prioritized_probabilities,
+    sibling_probabilities,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiblingSample(Strategy):
+    """A uniform sibling of the anchor: slot j with probability s_g / (S n_g) (eq. 8), weight
+    (n_g S / (N s_g))^beta (eq. 9); the trained sibling is refreshed."""
+
+    needs_groups: ClassVar[bool] = True
+
+    def draw(self, memory: Memory, size: int, beta: float, uniforms: Uniforms) -> Batch:
+        return self._draw_prioritized(memory, size, beta, uniforms.take(2 * size), SIBLING)
+
+    def law(self, masses: F64, groups: I64) -> Law:
+        sibling = sibling_probabilities(masses, groups)
+        return Law(prioritized_probabilities(masses), sibling, sibling)

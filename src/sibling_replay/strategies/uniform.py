@@ -1,0 +1,39 @@
+"""Uniform replay: the baseline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sibling_replay.replay.arrays import F64, I64
+from sibling_replay.replay.batch import Batch
+from sibling_replay.replay.memory import Memory
+from sibling_replay.rng import Uniforms
+from sibling_replay.strategies.base import Strategy, new_batch, refuse_unfit
+from sibling_replay.strategies.draws import draw_uniform
+from sibling_replay.strategies.laws import Law
+from sibling_replay.strategies.refresh import first_unfit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uniform(Strategy):
+    """Every entry with probability 1/N, independently, with weight one; nothing is refreshed."""
+
+    @property
+    def needs_floors(self) -> bool:
+        return False
+
+    def draw(self, memory: Memory, size: int, beta: float, uniforms: Uniforms) -> Batch:
+        batch = new_batch(memory, size)
+        draw_uniform(memory.handle, uniforms.take(size), batch._block)
+        return batch
+
+    def refresh(self, memory: Memory, batch: Batch, errors: F64) -> None:
+        unfit = first_unfit(errors)
+        if unfit >= 0:
+            refuse_unfit(batch, errors, unfit)
+
+    def law(self, masses: F64, groups: I64) -> Law:
+        same = np.full(masses.size, 1.0 / masses.size)
+        return Law(same, same, same)

@@ -1,0 +1,306 @@
+"""Minibatches of the compiled trainer: which slots a method trains on, towards what, how hard.
+
+The five rows of the design's table of laws, over the kernels of `sibling_replay.replay`. A group is
+an exact (state, action), g = s * A + a. An outcome (s', r, term, trunc) of a group is a number:
+2 * id + trunc, so a group has `width` = 2 * O possible ones, and the flat index g * width + o
+looks up everything a target needs. A batch row is trained toward the share-weighted mean target of
+its *terms*: one outcome with share 1, or for AVG those of the siblings averaged.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import DTypeLike, NDArray
+
+from sibling_replay.envs import TabularModel
+from sibling_replay.replay.index import Index, assign, draw_subset, find, new_index, pick, stratify
+from sibling_replay.replay.partition import member
+from sibling_replay.training.config import RunConfig
+
+EPSILON = 1e-6  # added to |td| in every refresh (appendix "Priority updates")
+DDQN, PER, SAMPLE, MODEL, AVG, AVG_SUBSET = range(6)
+
+_KERNEL: dict[str, Any] = {
+    "cache": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "no_cpython_wrapper": True,  # called by kernels only
+}
+
+
+class Outcomes(NamedTuple):
+    """What the outcomes of all groups mean for a target, by flat index g * width + o."""
+
+    next_state: NDArray[np.int32]  # [G * width]
+    reward: NDArray[Any]  # [G * width]
+    discount: NDArray[Any]  # [G * width] gamma, or 0 after termination or truncation
+
+
+class Memory(NamedTuple):
+    """The replay buffer: slots hold outcomes, the index holds masses and groups."""
+
+    index: Index  # grouped by (s, a); without slots for DDQN
+    group: NDArray[np.int32]  # [capacity]
+    outcome: NDArray[np.int32]  # [capacity] flat index
+    counts: NDArray[np.int64]  # [G * width] live entries with each outcome
+    best: NDArray[np.float64]  # [slots or groups] scratch of `refresh`, zero between calls
+
+
+class Batch(NamedTuple):
+    """B rows; the terms of row b are starts[b] .. starts[b + 1] - 1."""
+
+    anchors: NDArray[np.int64]  # [B]
+    slots: NDArray[np.int64]  # [B] trained slots (the anchors of AVG and MODEL)
+    groups: NDArray[np.int64]  # [B]
+    weights: NDArray[np.float64]  # [B]
+    td: NDArray[Any]  # [B]
+    priorities: NDArray[np.float64]  # [B] |td| + epsilon
+    starts: NDArray[np.int64]  # [B + 1]
+    outcomes: NDArray[np.int64]  # [terms] flat index
+    shares: NDArray[np.float64]  # [terms]
+    siblings: NDArray[np.int64]  # [B, K] of AVG-gK
+    uniforms: NDArray[np.float64]  # [B]
+    subset_uniforms: NDArray[np.float64]  # [K] of AVG-gK
+    proposals: NDArray[np.int64]  # [most slots a refresh can address]
+    masses: NDArray[np.float64]  # same
+
+
+def method_code(method: str) -> int:
+    """The method as a number, for compiled branches."""
+    plain = {"DDQN": DDQN, "PER": PER, "SAMPLE": SAMPLE, "MODEL": MODEL, "AVG": AVG}
+    return plain.get(method, AVG_SUBSET)
+
+
+def outcome_tables(model: TabularModel, gamma: float, dtype: DTypeLike) -> Outcomes:
+    """Outcome tables of an environment. A time limit stops bootstrapping like a termination."""
+    n_states, n_actions, listed = model.next_state.shape
+    width = 2 * listed
+    shape = (n_states * n_actions, width)
+    next_state = np.zeros(shape, np.int32)
+    reward = np.zeros(shape, dtype)
+    discount = np.zeros(shape, dtype)
+    rows = np.arange(shape[0])
+    for o in range(listed):
+        kept = 2 * model.outcome_id[:, :, o].ravel()
+        for truncated in (0, 1):
+            columns = kept + truncated
+            next_state[rows, columns] = model.next_state[:, :, o].ravel()
+            reward[rows, columns] = model.reward[:, :, o].ravel()
+            ended = model.terminated[:, :, o].ravel() | bool(truncated)
+            discount[rows, columns] = np.where(ended, 0.0, gamma)
+    return Outcomes(next_state.ravel(), reward.ravel(), discount.ravel())
+
+
+def new_memory(config: RunConfig, n_groups: int, width: int) -> Memory:
+    grouped = config.method not in ("DDQN", "PER")
+    return Memory(
+        index=new_index(config.capacity, n_groups, grouped=grouped),
+        group=np.zeros(config.capacity, np.int32),
+        outcome=np.zeros(config.capacity, np.int32),
+        counts=np.zeros(n_groups * width, np.int64),
+        best=np.zeros(max(config.capacity, n_groups)),
+    )
+
+
+def new_batch(config: RunConfig, width: int, dtype: DTypeLike) -> Batch:
+    """Arrays for one minibatch, reused by every update of a run."""
+    size, subset = config.batch_size, config.max_siblings or 0
+    whole_groups = config.method == "AVG"
+    terms = size * (width if whole_groups else max(subset, 1))
+    addressed = config.capacity if whole_groups else size * max(subset, 1)
+    return Batch(
+        anchors=np.zeros(size, np.int64),
+        slots=np.zeros(size, np.int64),
+        groups=np.zeros(size, np.int64),
+        weights=np.ones(size),
+        td=np.zeros(size, dtype),
+        priorities=np.zeros(size),
+        starts=np.arange(size + 1),
+        outcomes=np.zeros(terms, np.int64),
+        shares=np.ones(terms),
+        siblings=np.zeros((size, subset), np.int64),
+        uniforms=np.zeros(size),
+        subset_uniforms=np.zeros(subset),
+        proposals=np.zeros(max(size, addressed), np.int64),
+        masses=np.zeros(max(size, addressed)),
+    )
+
+
+@njit(**_KERNEL)
+def draw(memory, batch, method, live, beta, rng):
+    """Fill a batch from `live` entries: B uniforms for anchors, then what the method needs."""
+    for b in range(batch.uniforms.size):
+        batch.uniforms[b] = rng.random()
+    if method == DDQN:
+        for b in range(batch.uniforms.size):
+            slot = min(np.int64(batch.uniforms[b] * live), live - 1)
+            batch.slots[b] = slot
+            batch.groups[b] = memory.group[slot]
+            batch.outcomes[b] = memory.outcome[slot]
+        return
+    stratify(memory.index, batch.uniforms, batch.uniforms)
+    find(memory.index, batch.uniforms, batch.anchors)
+    for b in range(batch.anchors.size):
+        batch.groups[b] = memory.group[batch.anchors[b]]
+    if method == AVG:
+        _whole_groups(memory, batch)
+    elif method == AVG_SUBSET:
+        _subsets(memory, batch, rng)
+    else:
+        _single_outcomes(memory, batch, method, rng)
+    _weigh(memory.index, batch, method, beta)
+
+
+@njit(**_KERNEL)
+def _single_outcomes(memory, batch, method, rng):
+    """PER trains the anchor; SAMPLE a uniform sibling (eq. 8); MODEL the anchor toward an outcome
+    drawn by its count, which is the outcome of a uniform sibling."""
+    for b in range(batch.anchors.size):
+        anchor = batch.anchors[b]
+        batch.slots[b] = anchor
+        batch.outcomes[b] = memory.outcome[anchor]
+        if method != PER:
+            sibling = pick(memory.index, batch.groups[b], rng.random())
+            batch.outcomes[b] = memory.outcome[sibling]
+            if method == SAMPLE:
+                batch.slots[b] = sibling
+
+
+@njit(**_KERNEL)
+def _whole_groups(memory, batch):
+    """The mean over a group is the mean over its outcomes, weighted by their counts."""
+    width = memory.counts.size // memory.index.sums.size
+    term = 0
+    for b in range(batch.anchors.size):
+        batch.slots[b] = batch.anchors[b]
+        group = batch.groups[b]
+        batch.starts[b] = term
+        for outcome in range(group * width, (group + 1) * width):
+            if memory.counts[outcome] > 0:
+                batch.outcomes[term] = outcome
+                batch.shares[term] = memory.counts[outcome] / memory.index.vec[group, 0]
+                term += 1
+    batch.starts[batch.anchors.size] = term
+
+
+@njit(**_KERNEL)
+def _subsets(memory, batch, rng):
+    """min(K, n_g) siblings without replacement (eq. 11), from K uniforms per row, always."""
+    term = 0
+    for b in range(batch.anchors.size):
+        batch.slots[b] = batch.anchors[b]
+        for k in range(batch.subset_uniforms.size):
+            batch.subset_uniforms[k] = rng.random()
+        siblings = batch.siblings[b]
+        count = draw_subset(memory.index, batch.groups[b], batch.subset_uniforms, siblings)
+        batch.starts[b] = term
+        for k in range(count):
+            batch.outcomes[term] = memory.outcome[siblings[k]]
+            batch.shares[term] = 1.0 / count
+            term += 1
+    batch.starts[batch.anchors.size] = term
+
+
+@njit(**_KERNEL)
+def _weigh(index, batch, method, beta):
+    """Importance weights over the batch maximum: 1/u_j for PER (eq. 3), n_g/s_g for groups (eq. 9);
+    the factor S/N common to a batch cancels."""
+    largest = 0.0
+    for b in range(batch.weights.size):
+        if method == PER:
+            ratio = 1.0 / index.tree[batch.anchors[b]]
+        else:
+            ratio = index.vec[batch.groups[b], 0] / index.sums[batch.groups[b]]
+        batch.weights[b] = ratio
+        largest = max(largest, ratio)
+    for b in range(batch.weights.size):
+        batch.weights[b] = (batch.weights[b] / largest) ** beta
+
+
+@njit(**_KERNEL)
+def refresh(memory, batch, method, alpha, update_all):
+    """Write |td| + 1e-6 back as priorities. Returns the largest of them.
+
+    Of several for one entry the last wins; for AVG the largest.
+    """
+    largest = 0.0
+    for b in range(batch.td.size):
+        priority = abs(np.float64(batch.td[b])) + EPSILON
+        if not priority < np.inf:
+            raise ValueError("a TD error is not finite: training has diverged")
+        batch.priorities[b] = priority
+        largest = max(largest, priority)
+    if method == AVG and update_all:
+        count = _propose_groups(memory, batch, alpha)
+    elif method == AVG_SUBSET and update_all:
+        count = _propose_siblings(memory, batch, alpha)
+    elif method == AVG or method == AVG_SUBSET:
+        count = _propose_anchors(memory, batch, alpha)
+    else:
+        count = batch.slots.size
+        for b in range(count):
+            batch.proposals[b] = batch.slots[b]
+            batch.masses[b] = batch.priorities[b] ** alpha
+    assign(memory.index, batch.proposals[:count], batch.masses[:count])
+    return largest
+
+
+@njit(**_KERNEL)
+def _propose_groups(memory, batch, alpha):
+    """Every member of every group in the batch gets the largest priority of the group's rows."""
+    best = memory.best
+    for b in range(batch.groups.size):
+        group = batch.groups[b]
+        best[group] = max(best[group], batch.priorities[b])
+    count = 0
+    for b in range(batch.groups.size):
+        group = batch.groups[b]
+        if best[group] > 0.0:
+            mass = best[group] ** alpha
+            best[group] = 0.0
+            for k in range(memory.index.vec[group, 0]):
+                batch.proposals[count] = member(memory.index.vec, memory.index.pool, group, k)
+                batch.masses[count] = mass
+                count += 1
+    return count
+
+
+@njit(**_KERNEL)
+def _propose_siblings(memory, batch, alpha):
+    """Every sibling used in an average gets the largest priority of the rows that used it."""
+    best = memory.best
+    for b in range(batch.priorities.size):
+        for k in range(batch.starts[b + 1] - batch.starts[b]):
+            slot = batch.siblings[b, k]
+            best[slot] = max(best[slot], batch.priorities[b])
+    count = 0
+    for b in range(batch.priorities.size):
+        for k in range(batch.starts[b + 1] - batch.starts[b]):
+            slot = batch.siblings[b, k]
+            if best[slot] > 0.0:
+                batch.proposals[count] = slot
+                batch.masses[count] = best[slot] ** alpha
+                best[slot] = 0.0
+                count += 1
+    return count
+
+
+@njit(**_KERNEL)
+def _propose_anchors(memory, batch, alpha):
+    """Every anchor gets the largest priority of the rows it was drawn for."""
+    best = memory.best
+    for b in range(batch.anchors.size):
+        slot = batch.anchors[b]
+        best[slot] = max(best[slot], batch.priorities[b])
+    count = 0
+    for b in range(batch.anchors.size):
+        slot = batch.anchors[b]
+        if best[slot] > 0.0:
+            batch.proposals[count] = slot
+            batch.masses[count] = best[slot] ** alpha
+            best[slot] = 0.0
+            count += 1
+    return count

@@ -1,0 +1,86 @@
+"""Train-shaped functions for the runner's tests, and a runner to be killed.
+
+`fake_train` is a pure function of the config, like the real one, but instant. Its misbehaving
+relatives are told apart by what is wrong with them. As a script, this file runs a study the way
+the command does, so that a test can kill it from outside.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from sibling_replay.experiments.spec import Run, study
+from sibling_replay.training.config import RunConfig
+from sibling_replay.training.results import RunResult
+
+FLAG = "SIBLING_REPLAY_TEST_DIR"  # where misbehaving jobs leave marks
+SLOW = 0.25  # seconds a slow job takes, long enough to be killed in
+
+
+def fake_train(config: RunConfig) -> RunResult:
+    rng = np.random.default_rng([config.seed, int(config.alpha * 10), len(config.env)])
+    points = 20 + config.seed
+    step = np.linspace(config.steps / points, config.steps, points).astype(np.int64)
+    return RunResult(
+        config=config,
+        eval_step=step,
+        eval_episode=step // 7,
+        eval_return=rng.normal(size=points),
+        eval_success=rng.random(points),
+        episodes=int(step[-1] // 7),
+        updates=config.steps - config.learning_starts,
+        diagnostics={"shift": rng.normal(size=5)} if config.method == "PER" else {},
+    )
+
+
+def slow_train(config: RunConfig) -> RunResult:
+    """Leaves `<start>` marks with the worker's pid, so a test knows whom to kill, and when."""
+    mark = Path(os.environ[FLAG]) / f"{os.getpid()}.pid"
+    mark.touch()
+    time.sleep(SLOW)
+    return fake_train(config)
+
+
+def raising_train(config: RunConfig) -> RunResult:
+    if config.seed == 1:
+        raise ArithmeticError(f"seed {config.seed} does not like you")
+    return fake_train(config)
+
+
+def dies_once_train(config: RunConfig) -> RunResult:
+    """Kills its own worker with SIGKILL the first time it meets seed 1, then behaves."""
+    mark = Path(os.environ[FLAG]) / "died"
+    if config.seed == 1 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), 9)
+    return fake_train(config)
+
+
+def deadly_train(config: RunConfig) -> RunResult:
+    if config.seed == 1:
+        os.kill(os.getpid(), 9)
+    return fake_train(config)
+
+
+def small_study(count: int = 8) -> tuple[Run, ...]:
+    """The first runs of the real sweep's OutlierBandit: seeds 0, 1, 2, ... of one cell."""
+    return study("grid")[:count]
+
+
+if __name__ == "__main__":
+    from sibling_replay.experiments.local_backend import LocalBackend
+    from sibling_replay.experiments.runner import run_study
+
+    root, workers = Path(sys.argv[1]), int(sys.argv[2])
+    report = run_study(
+        small_study(),
+        root,
+        LocalBackend(slow_train, workers),
+        lambda progress: print("done", progress.done, flush=True),
+    )
+    sys.exit(1 if report.failures else 0)

@@ -1,0 +1,77 @@
+"""The paper's numbers, exactly: values chosen so that every expected result is a short fraction."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from study_jobs import fake_train
+
+from sibling_replay.experiments import metrics
+from sibling_replay.training.config import paper_config
+
+
+def test_auc_starts_at_the_first_evaluation_and_divides_by_the_horizon():
+    # trapezoids 2->4: 100 * 3 = 300, 4->0: 200 * 2 = 400; (300 + 400) / 1000, no time-zero point
+    assert metrics.auc([100, 200, 400], [2, 4, 0], 1000) == 0.7
+
+
+def test_auc_of_the_bandits_ceiling():
+    step = np.arange(500, 50_001, 500)
+    assert metrics.auc(step, np.full(step.size, 2.0), 50_000) == 1.98
+
+
+def test_auc_is_indifferent_to_a_repeated_final_evaluation():
+    assert metrics.auc([1, 5, 9], [1, 2, 3], 9) == metrics.auc([1, 5, 9, 9], [1, 2, 3, 3], 9)
+    assert metrics.auc([10], [5], 10) == 0.0
+
+
+def test_late_window_is_open_below_and_holds_the_final_evaluation():
+    step = [74_999, 75_000, 75_001, 90_000, 100_000]
+    assert metrics.late(step, [100, 50, 1, 2, 6], 100_000) == 3.0
+    assert metrics.late([1, 2], [4, 6], 2) == 5.0  # shorter than the window: everything
+    assert metrics.final(step, [100, 50, 1, 2, 6]) == 6.0
+
+
+def test_curve_must_be_a_curve():
+    for step, value in (([], []), ([1, 2], [1]), ([2, 1], [0, 0])):
+        with pytest.raises(ValueError):
+            metrics.auc(step, value, 10)
+
+
+def test_mean_se():
+    assert metrics.mean_se([1, 2, 3, 4, 5]) == (3.0, math.sqrt(2.5 / 5))
+    mean, se = metrics.mean_se([7.0])
+    assert mean == 7.0 and math.isnan(se)
+    with pytest.raises(ValueError):
+        metrics.mean_se([])
+
+
+def test_distance_in_combined_standard_errors():
+    assert metrics.distance(10.0, 3.0, 0.0, 4.0) == 2.0
+    assert metrics.distance(0.0, 3.0, 10.0, 4.0) == -2.0
+    assert metrics.distance(1.974, 0.0005, 1.97, 0.0, rounding=0.005) == 0.0
+    assert metrics.distance(11.0, 3.0, 0.0, 4.0, rounding=1.0) == 2.0
+    assert metrics.distance(2.0, 0.0, 2.0, 0.0) == 0.0
+    assert metrics.distance(1.0, 0.0, 2.0, 0.0) == -math.inf
+
+
+def test_paired_interval_uses_the_papers_critical_value():
+    # t_{9, 1 - 0.05 / 96}: published diff 21.36 +- 5.71 in FrozenLake has interval [-5.75, 48.48]
+    difference = np.arange(10.0)
+    mean, low, high = metrics.paired_interval(difference, 48)
+    se = metrics.mean_se(difference)[1]
+    assert mean == 4.5
+    assert (high - mean) / se == pytest.approx((48.48 - 21.36) / 5.71, rel=2e-3)
+    assert mean - low == pytest.approx(high - mean)
+
+
+def test_summary_is_made_of_these():
+    result = fake_train(paper_config("TwoChains", "PER", 3))
+    summary = metrics.summarize(result)
+    for name in ("return", "success"):
+        curve = result.eval_step, getattr(result, f"eval_{name}")
+        assert getattr(summary, f"auc_{name}") == metrics.auc(*curve, 100_000)
+        assert getattr(summary, f"late_{name}") == metrics.late(*curve, 100_000)
+        assert getattr(summary, f"final_{name}") == metrics.final(*curve)
