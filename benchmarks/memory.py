@@ -1,7 +1,7 @@
 """Resident bytes per entry beyond the payload, in a full buffer of a million: one process a case.
 
-The overhead is the growth of the process while the buffer is made, filled by bulk adds, and given a
-priority per entry, less the bytes of the fields themselves. "singletons" gives every entry a group
+The overhead is the growth of the process while the buffer is made, filled by bulk adds and used
+once, less the bytes of the fields themselves. "singletons" gives every entry a group
 of its own, the worst case for an index of groups; "grouped" has the tens of entries per group of
 the speed benchmark.
 
@@ -10,6 +10,7 @@ Usage: python benchmarks/memory.py STRATEGY tabular|minatar singletons|grouped
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import os
@@ -18,17 +19,19 @@ from collections.abc import Iterator
 
 import numpy as np
 from contestants.ours import Spaces
-from workload import ALPHA, BETA, CHUNK, SEED, SPREAD, Columns, Workload
+from workload import ALPHA, BETA, SEED, Columns, Workload
 
 import sibling_replay
 
 ENTRIES = 1_000_000
+WARM_UP = 1_000
 FIELDS = ("obs", "action", "reward", "next_obs", "terminated", "truncated")
 
 
 def resident() -> int:
-    """Bytes of this process in RAM now."""
+    """Bytes of this process in RAM now, once the allocator has given back what is free."""
     gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
     with open("/proc/self/statm") as statm:
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -46,7 +49,7 @@ def singletons(work: Workload) -> Iterator[Columns]:
 
 
 def fill(strategy: str, payload: str, groups: str, entries: int) -> object:
-    """A full buffer of `entries`, every entry with a priority of its own."""
+    """A full buffer of `entries` that has been through a cycle."""
     buffer = sibling_replay.ReplayBuffer.for_env(
         Spaces(payload, n_states=ENTRIES),
         capacity=entries,
@@ -57,8 +60,7 @@ def fill(strategy: str, payload: str, groups: str, entries: int) -> object:
     pieces = singletons(work) if groups == "singletons" else (c for _, c in work.chunks())
     for columns in pieces:
         buffer.extend(*columns.values(), np.zeros_like(columns["done"]))
-    for td in work.spread():
-        buffer.update_priorities(buffer.sample(SPREAD, beta=BETA), td)
+    buffer.update_priorities(buffer.sample(32, beta=BETA), np.ones(32))
     return buffer
 
 
@@ -75,7 +77,7 @@ def payload_bytes(buffer: object) -> int:
 
 def main() -> None:
     strategy, payload, groups = sys.argv[1:]
-    fill(strategy, payload, groups, CHUNK)  # compile first: that grows the process too
+    fill(strategy, payload, groups, WARM_UP)  # compile first: that grows the process too
     before = resident()
     buffer = fill(strategy, payload, groups, ENTRIES)
     grown = resident() - before

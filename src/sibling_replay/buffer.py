@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 import os
 from collections.abc import Callable, Mapping
@@ -15,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sibling_replay.checkpoint import StateError, read_state, write_state
 from sibling_replay.replay.arrays import F64, I64
 from sibling_replay.replay.batch import Batch
-from sibling_replay.replay.memory import DROPPED, MAX_PRIORITY, Memory
+from sibling_replay.replay.memory import DROPPED, MAX_PRIORITY, Memory, append
 from sibling_replay.replay.payload import Field, Layout
 from sibling_replay.rng import Uniforms
 from sibling_replay.schema import GROUP_KEY, TRANSITION, check_fields, fields_of_env
@@ -78,8 +77,10 @@ class ReplayBuffer:
             stored, (GROUP_KEY,) if GROUP_KEY in stored else ("obs", "action")
         )
         self._staging = Staging(self._layout, stored)
+        self._stage = self._staging.stage
         self._plain = len(stored) == len(TRANSITION)
         self._memory = self._new_memory()
+        self._filled = False  # known to hold an entry; a buffer never loses its last
         self._uniforms = Uniforms(np.random.default_rng(seed))
 
     @classmethod
@@ -124,12 +125,12 @@ class ReplayBuffer:
 
         `group` goes with key="given"; the buffer's own fields are given by name.
         """
-        values: tuple[Any, ...] = (obs, action, reward, next_obs, terminated, truncated)
-        if not self._plain or extra or group is not None:
-            values += self._further(extra, group, lambda key: key(obs, action))
-        if reward - reward != 0 or reward == 0:  # not finite, or a zero of either sign
-            values = (obs, action, _finite(reward) + 0.0, *values[3:])
-        self._memory.append(self._staging.stage(values), 1)
+        if self._plain and not extra and group is None:
+            values: tuple[Any, ...] = (obs, action, reward, next_obs, terminated, truncated)
+        else:
+            further = self._further(extra, group, lambda key: key(obs, action))
+            values = (obs, action, reward, next_obs, terminated, truncated, *further)
+        append(self._memory.handle, self._stage(values), 1)
 
     def extend(
         self,
@@ -152,7 +153,7 @@ class ReplayBuffer:
                 lambda key: [key(o, a) for o, a in zip(obs, action, strict=True)],  # type: ignore[call-overload]
             )
         block, count = self._staging.stage_many(values)
-        self._memory.append(block, count)
+        append(self._memory.handle, block, count)
 
     def _further(
         self, extra: dict[str, Any], group: Any, keyed: Callable[[KeyFunction], Any]
@@ -182,10 +183,11 @@ class ReplayBuffer:
         """Draw a minibatch by the strategy, with importance weights of exponent beta."""
         if not 0.0 <= beta <= 1.0:
             raise ValueError(f"beta must be from 0 to 1, got {beta}")
-        if self._memory.counts[1] == 0:
-            raise ValueError("cannot sample from an empty buffer")
         if type(batch_size) is not int:
             batch_size = operator.index(batch_size)
+        if not self._filled and len(self) == 0:
+            raise ValueError("cannot sample from an empty buffer")
+        self._filled = True
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
         return self.strategy.draw(self._memory, batch_size, float(beta), self._uniforms)
@@ -196,16 +198,14 @@ class ReplayBuffer:
         Which entries are refreshed is the strategy's rule. Entries overwritten since the batch was
         drawn are skipped and counted in `dropped_updates`.
         """
-        if not isinstance(batch, Batch) or batch.source is not self._memory:
+        if not isinstance(batch, Batch) or batch.plan.source is not self._memory:
             raise ValueError("this batch was not drawn from this buffer as it is now")
-        errors = np.empty(batch.size)
         given = td_errors if type(td_errors) is np.ndarray else np.asarray(td_errors)
-        if given.shape != errors.shape:
+        if given.shape != batch.plan.shape:
             raise ValueError(f"expected {batch.size} TD errors, got shape {given.shape}")
         if given.dtype.kind not in "fiu":
             raise TypeError(f"TD errors must be real numbers, not {given.dtype}")
-        errors[:] = given
-        self.strategy.refresh(self._memory, batch, errors)
+        self.strategy.refresh(self._memory, batch, given.astype(np.float64))
 
     def probabilities(self) -> Law:
         """The exact probabilities of the next draw over the live slots, in O(N)."""
@@ -282,7 +282,7 @@ class ReplayBuffer:
             uniforms.load_state_dict(header["uniforms"])
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"the random stream cannot be restored: {error}") from error
-        self._memory, self._uniforms = memory, uniforms
+        self._memory, self._uniforms, self._filled = memory, uniforms, False
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to a file, atomically."""
@@ -341,13 +341,6 @@ def _field_of_key(key: KeyFunction, fields: Mapping[str, Field]) -> Field:
     if result.dtype.kind in "iu":
         return Field(np.dtype(np.int64), result.shape)
     return Field(result.dtype, result.shape)
-
-
-def _finite(reward: Any) -> float:
-    value = float(reward)
-    if not math.isfinite(value):
-        raise ValueError(f"reward is {value}: it must be finite")
-    return value
 
 
 def _compare_headers(saved: Mapping[str, Any], own: Mapping[str, Any]) -> None:

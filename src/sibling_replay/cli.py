@@ -155,7 +155,7 @@ def train(
 
     Args:
         env: OutlierBandit, TwoChains, FrozenLake-H100/H300, FrozenLake-H50, or the Gymnasium id of
-            any environment with a transition table P (toy-text, e.g. CliffWalking-v1).
+            any environment with a transition table P and a time limit (e.g. FrozenLake-v1).
         method: DDQN, PER, SAMPLE, MODEL, AVG (whole groups), AVG-g2, AVG-g4 (or any AVG-gK).
         seed: Of all random streams (paper: 0-9, or 1-10 for FrozenLake).
         alpha: Priority exponent, no unit (paper: 0.6; sweep 0.1, 0.3, 0.6, 1).
@@ -205,6 +205,11 @@ def _check_environment(env: str) -> None:
         raise ValueError(
             f"unknown environment {env!r}: choose from {', '.join(ENVIRONMENTS)}, "
             "or give the Gymnasium id of an environment with a table P"
+        )
+    if gymnasium.spec(env).max_episode_steps is None:
+        raise ValueError(
+            f"{env} has no time limit: a greedy policy that never ends an episode would be "
+            "evaluated for ever. Register it with max_episode_steps"
         )
 
 

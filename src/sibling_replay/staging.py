@@ -6,9 +6,9 @@ with +0.0 for -0.0, so that equal values are equal bytes.
 
 from __future__ import annotations
 
-import math
 import struct
 from collections.abc import Sequence
+from math import isfinite
 from operator import itemgetter
 from typing import Any
 
@@ -60,21 +60,26 @@ class Staging:
             for name, field in self._fields.items()
             if field.shape != ()
         ]
-        self._signed_zeros = [
-            i
-            for i, name in enumerate(self._names)
-            if self._fields[name].shape == () and self._fields[name].dtype.kind == "f"
-            and name != "reward"
-        ]  # fmt: skip
+        self._zero_reward = np.ndarray((1,), places["reward"][1], self.block, places["reward"][2])
+        self._reward = self._names.index("reward")
+        # Float scalars, each as an array of one element in the block.
+        self._float_scalars = [
+            np.ndarray((1,), places[name][1], self.block, places[name][2])
+            for name in scalars
+            if self._fields[name].dtype.kind == "f" and name != "reward"
+        ]
 
     def stage(self, values: tuple[Any, ...]) -> U8:
-        """The block of one transition. `values` in the order of `names`; reward is third."""
+        """The block of one transition, given its values in the order of `names`."""
         try:
-            if self._signed_zeros:
-                values = tuple(
-                    v + 0.0 if i in self._signed_zeros else v for i, v in enumerate(values)
-                )
+            reward = values[self._reward]
+            if not isfinite(reward):
+                raise ValueError("reward")
             self._pack(self.block, 0, *self._pick(values))
+            if reward == 0:
+                self._zero_reward[0] = 0.0
+            for scalar in self._float_scalars:
+                scalar += 0.0
             for place, name, view, dtype, is_float in self._arrays:
                 value = values[place]
                 if type(value) is not np.ndarray or value.dtype != dtype:
@@ -140,7 +145,7 @@ class Staging:
                     f"{name}: expected shape {field.shape}, got {array.shape}"
                 ) from cause
             self._converted(name, value)
-            if name == "reward" and not math.isfinite(float(value)):
+            if name == "reward" and not isfinite(float(value)):
                 raise ValueError(f"reward is {value}: it must be finite") from cause
         raise cause
 

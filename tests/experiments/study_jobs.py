@@ -23,7 +23,8 @@ SLOW = 0.25  # seconds a slow job takes, long enough to be killed in
 
 
 def fake_train(config: RunConfig) -> RunResult:
-    rng = np.random.default_rng([config.seed, int(config.alpha * 10), len(config.env)])
+    key = [config.seed, int(config.alpha * 10), len(config.env), len(config.method)]
+    rng = np.random.default_rng(key)
     points = 20 + config.seed
     step = np.linspace(config.steps / points, config.steps, points).astype(np.int64)
     return RunResult(
@@ -39,11 +40,16 @@ def fake_train(config: RunConfig) -> RunResult:
 
 
 def slow_train(config: RunConfig) -> RunResult:
-    """Leaves `<start>` marks with the worker's pid, so a test knows whom to kill, and when."""
-    mark = Path(os.environ[FLAG]) / f"{os.getpid()}.pid"
-    mark.touch()
+    """Marks each attempt in a file named after its worker, so a test knows whom to kill, when."""
+    with open(Path(os.environ[FLAG]) / f"{os.getpid()}.pid", "a") as mark:
+        mark.write(f"{config.seed}\n")
     time.sleep(SLOW)
     return fake_train(config)
+
+
+def attempts(marks: Path) -> list[str]:
+    """The seeds of all attempts of `slow_train` so far."""
+    return [line for path in marks.iterdir() for line in path.read_text().split()]
 
 
 def raising_train(config: RunConfig) -> RunResult:

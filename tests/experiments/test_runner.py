@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import study_jobs
-from study_jobs import small_study
+from study_jobs import attempts, small_study
 
 from sibling_replay.experiments.local_backend import LocalBackend, WorkersCannotStart
 from sibling_replay.experiments.runner import run_study
@@ -122,6 +122,7 @@ def test_killed_workers_are_replaced(tmp_path, marks, uninterrupted):
     assert runner.returncode == 0, err
     assert contents(root) == uninterrupted
     assert len(list(marks.iterdir())) >= 3  # somebody took the place of the dead
+    assert len(attempts(marks)) == len(RUNS) + 2  # and did what they were doing
 
 
 def test_a_job_whose_worker_died_is_tried_again(tmp_path, marks, uninterrupted):

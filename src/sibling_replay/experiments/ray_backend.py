@@ -8,6 +8,7 @@ As tasks are pure, doing one twice changes nothing.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Sequence
 from typing import Any
 
@@ -15,6 +16,9 @@ from sibling_replay.experiments.jobs import ONE_THREAD, JobFunction, Outcome, at
 from sibling_replay.experiments.spec import Run
 
 LOOPBACK = "127.0.0.1"
+# Ray swaps a loopback address for one reachable from outside, unless told, when it is first
+# imported, that there is no cluster beyond this machine; the name of the switch is historical.
+LOOPBACK_ONLY = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 
 class RayBackend:
@@ -31,7 +35,8 @@ class RayBackend:
         address: str | None = None,
         retries: int = 3,
     ) -> None:
-        self.ray = _import_ray()
+        at_home = address is None or address.rpartition(":")[0] in (LOOPBACK, "localhost")
+        self.ray = _import_ray(LOOPBACK_ONLY if at_home else {})
         self.function = function
         self.workers = workers
         self.address = address
@@ -75,12 +80,20 @@ class RayBackend:
             address="local",
             num_cpus=self.workers,
             include_dashboard=False,
-            _node_ip_address=LOOPBACK,
             **quiet,
         )
+        listens = self.ray.nodes()[0]["NodeManagerAddress"]
+        if listens != LOOPBACK:
+            self.ray.shutdown()
+            raise RuntimeError(
+                f"a private Ray must listen on {LOOPBACK} only, and this one listens on {listens}, "
+                f"because ray was imported before the backend was made: set {LOOPBACK_ONLY}"
+            )
 
 
-def _import_ray() -> Any:
+def _import_ray(settings: dict[str, str]) -> Any:
+    for name, value in settings.items():
+        os.environ.setdefault(name, value)
     try:
         import ray
     except ImportError as error:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 from sibling_replay.experiments import store
 from sibling_replay.experiments.jobs import Backend, Outcome
@@ -31,16 +32,12 @@ class Progress:
     steps: int
     steps_left: int
     seconds: float  # since the call began
+    seconds_left: float | None  # None until a run has finished
     last: Outcome | None = None
 
     @property
     def steps_per_second(self) -> float:
         return self.steps / self.seconds if self.seconds > 0 else 0.0
-
-    @property
-    def seconds_left(self) -> float | None:
-        """At the rate so far; None until a run has finished."""
-        return self.steps_left / self.steps_per_second if self.steps else None
 
 
 @dataclass
@@ -70,12 +67,25 @@ def run_study(
     report = Report(total=len(runs), already=len(finished))
     steps, left = 0, sum(run.config.steps for run in todo)
     start = time.monotonic()
+    busy = 0.0  # seconds of all workers together
+    pace: list[float] = []  # seconds per step of each run done
 
     def tell(last: Outcome | None) -> None:
         elapsed = time.monotonic() - start
-        failed = len(report.failures)
+        # the median forgets the first runs, which wait for compilation
+        remaining = left * median(pace) / max(1.0, busy / elapsed) if pace else None
         observe(
-            Progress(report.total, report.already, report.done, failed, steps, left, elapsed, last)
+            Progress(
+                total=report.total,
+                already=report.already,
+                done=report.done,
+                failed=len(report.failures),
+                steps=steps,
+                steps_left=left,
+                seconds=elapsed,
+                seconds_left=remaining,
+                last=last,
+            )
         )
 
     tell(None)
@@ -90,5 +100,7 @@ def run_study(
                 store.save_run(root, outcome.run, outcome.result)
                 report.done += 1
                 steps += outcome.run.config.steps
+                busy += outcome.seconds
+                pace.append(outcome.seconds / outcome.run.config.steps)
             tell(outcome)
     return report

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,56 +12,93 @@ from sibling_replay.replay.payload import Layout
 
 Columns: TypeAlias = dict[str, tuple[tuple[int, ...], np.dtype[Any], int]]
 
-# Before its transitions a block holds six columns of 8 bytes an entry (weights use half of theirs).
+# A batch's block begins with the number of entries added when it was drawn, which dates every slot
+# in it. Then come these columns, 8 bytes an entry (weights use half of theirs), then the fields.
+DATE_BYTES = 8
+BLOCK = "_block"
 HEADER = ("slots", "anchors", "outcome_slots", "groups", "group_sizes", "weights")
-HEADER_BYTES = 8 * len(HEADER)
 
 
-def batch_columns(layout: Layout, size: int) -> tuple[Columns, int]:
-    """Where each column of a batch lies in its block, and the block's bytes."""
-    fields, field_bytes = layout.columns(size)
-    places: Columns = {}
+class Plan:
+    """The form of all blocks of one size: a record type, so that a column is a field of it.
+
+    The field BLOCK covers the whole record: it is what the kernels are given.
+    """
+
+    __slots__ = ("dtype", "shape", "size", "source")
+
+    def __init__(self, columns: Columns, size: int, size_bytes: int, source: object = None) -> None:
+        self.size = size
+        self.shape = (size,)
+        self.source = source  # the memory the blocks are drawn from
+        places = {BLOCK: ((size_bytes,), np.dtype(np.uint8), 0), **columns}
+        self.dtype = np.dtype(
+            {
+                "names": list(places),
+                "formats": [(dtype, shape) for shape, dtype, _ in places.values()],
+                "offsets": [offset for _, _, offset in places.values()],
+                "itemsize": max(size_bytes, 1),
+            }
+        )
+
+
+def batch_plan(layout: Layout, size: int, source: object) -> Plan:
+    """The plan of a batch: date, header columns, fields."""
+    columns: Columns = {"added": ((), np.dtype(np.int64), 0)}
     for i, name in enumerate(HEADER):
         dtype = np.dtype(np.float32 if name == "weights" else np.int64)
-        places[name] = ((size,), dtype, 8 * size * i)
+        columns[name] = ((size,), dtype, DATE_BYTES + 8 * size * i)
+    start = DATE_BYTES + 8 * size * len(HEADER)
+    fields, field_bytes = layout.columns(size)
     for name, (shape, dtype, offset) in fields.items():
-        places[name] = (shape, dtype, offset + HEADER_BYTES * size)
-    return places, field_bytes + HEADER_BYTES * size
+        columns[name] = (shape, dtype, offset + start)
+    return Plan(columns, size, start + field_bytes, source)
+
+
+def _column(name: str) -> Any:
+    """A property that gives a column as an array over the block, at the cost of one field access."""
+    return property(lambda self: self.record[name], doc=f"The column {name!r}.")
 
 
 class Block:
-    """Columns over one piece of memory. A column becomes an array when first asked for."""
+    """Columns over one piece of memory."""
 
-    if TYPE_CHECKING:  # the columns every transition has
-        obs: NDArray[Any]  # [size, ...]
-        action: NDArray[Any]  # [size, ...]
-        reward: F32  # [size]
-        next_obs: NDArray[Any]  # [size, ...]
-        terminated: NDArray[np.bool_]  # [size]
-        truncated: NDArray[np.bool_]  # [size]
+    __slots__ = ("plan", "record")
 
-    def __init__(self, block: U8, columns: Columns, size: int) -> None:
-        self._block = block
-        self._columns = columns
-        self.size = size
+    obs: NDArray[Any] = _column("obs")  # [size, ...]
+    action: NDArray[Any] = _column("action")  # [size, ...]
+    reward: F32 = _column("reward")  # [size]
+    next_obs: NDArray[Any] = _column("next_obs")  # [size, ...]
+    terminated: NDArray[np.bool_] = _column("terminated")  # [size]
+    truncated: NDArray[np.bool_] = _column("truncated")  # [size]
+    block: U8 = _column(BLOCK)  # all of it, as bytes
 
-    def __getattr__(self, name: str) -> NDArray[Any]:
-        try:
-            shape, dtype, offset = self.__dict__["_columns"][name]
-        except KeyError:
-            raise AttributeError(
-                f"{type(self).__name__} has no column {name!r}; "
-                f"it has {', '.join(self.__dict__.get('_columns', ()))}"
-            ) from None
-        array: NDArray[Any] = np.ndarray(shape, dtype, self._block, offset)
-        self.__dict__[name] = array
-        return array
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.record = np.empty((), plan.dtype)
+
+    def __getattr__(self, name: str) -> Any:
+        """Columns of the user's own."""
+        if name in ("plan", "record") or name not in self.columns:
+            raise AttributeError(f"{type(self).__name__} has no column {name!r}")
+        return self.record[name]
+
+    @property
+    def size(self) -> int:
+        return self.plan.size
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns there are."""
+        names = self.plan.dtype.names
+        assert names is not None
+        return tuple(name for name in names if name not in (BLOCK, "added"))
 
     def __len__(self) -> int:
-        return self.size
+        return self.plan.size
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self._columns]
+        return [*super().__dir__(), *self.columns]
 
 
 class Outcomes(Block):
@@ -70,10 +107,10 @@ class Outcomes(Block):
     Entry b owns outcomes `starts[b]` up to `starts[b + 1]`; their shares add up to one.
     """
 
-    def __init__(
-        self, block: U8, columns: Columns, size: int, slots: I64, shares: F64, starts: I64
-    ) -> None:
-        super().__init__(block, columns, size)
+    __slots__ = ("shares", "slots", "starts")
+
+    def __init__(self, plan: Plan, slots: I64, shares: F64, starts: I64) -> None:
+        super().__init__(plan)
         self.slots = slots  # [size]: a slot that holds the outcome
         self.shares = shares  # [size]
         self.starts = starts  # [batch + 1]
@@ -82,23 +119,24 @@ class Outcomes(Block):
 class Batch(Block):
     """A drawn minibatch: the transitions, their weights, and where they came from."""
 
-    if TYPE_CHECKING:
-        slots: I64  # [size]: the slot whose observation and action are trained
-        anchors: I64  # [size]: the slot that priority drew
-        outcome_slots: I64  # [size]: the slot whose outcome is trained toward
-        groups: I64  # [size]: the anchor's group, -1 if the buffer keeps no groups
-        group_sizes: I64  # [size]: members of that group when drawn
-        weights: F32  # [size]: importance weights
+    __slots__ = ("_outcomes",)
 
-    def __init__(
-        self, block: U8, columns: Columns, size: int, added: int, source: object
-    ) -> None:
-        self._block = block
-        self._columns = columns
-        self.size = size
-        self.added = added  # entries written when this was drawn: dates every slot in it
-        self.source = source  # the memory it was drawn from
+    slots: I64 = _column("slots")  # [size]: the slot whose observation and action are trained
+    anchors: I64 = _column("anchors")  # [size]: the slot that priority drew
+    outcome_slots: I64 = _column("outcome_slots")  # [size]: whose outcome is trained toward
+    groups: I64 = _column("groups")  # [size]: the anchor's group, -1 if the buffer keeps no groups
+    group_sizes: I64 = _column("group_sizes")  # [size]: members of that group when drawn
+    weights: F32 = _column("weights")  # [size]: importance weights
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.record = np.empty((), plan.dtype)
         self._outcomes: Outcomes | None = None
+
+    @property
+    def added(self) -> int:
+        """How many entries had ever been added when this was drawn."""
+        return int(self.record["added"])
 
     @property
     def outcomes(self) -> Batch | Outcomes:

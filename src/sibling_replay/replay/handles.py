@@ -36,13 +36,13 @@ def _as_pointer(typingctx: Any, address: Any) -> Any:
     return types.voidptr(types.int64), codegen
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def open_vector(handle, which, dtype):
     """Array `which` of a handle, in one dimension."""
     return carray(_as_pointer(handle[which, 0]), handle[which, 1], dtype)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def open_table(handle, which, width, dtype):
     """Array `which` of a handle, as rows of `width`."""
     return carray(_as_pointer(handle[which, 0]), (handle[which, 1] // width, width), dtype)

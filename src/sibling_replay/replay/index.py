@@ -1,10 +1,10 @@
 """Slots, their masses and their groups: what every draw reads and every refresh writes.
 
 Masses live in the leaves of the sum tree. Group sums are kept beside them and adjusted by
-differences, because a group has no tree of its own; so each carries a bound on its own rounding
-error, and is summed afresh from its members as soon as that bound passes `SUM_TOLERANCE`. Ordinary
-changes add one unit in the last place, so a fresh sum is needed once in hundreds of thousands of
-changes; a cancellation that would lose digits (1e300 leaves, 1e-300 stays) triggers one at once.
+differences, because a group has no tree of its own; so each carries its *wear*, a bound on its own
+relative rounding error, and is summed afresh from its members when that passes 1e-10. An ordinary
+change wears it by one unit, so a fresh sum is needed once in 56,000 changes; a cancellation that
+would lose digits (1e300 leaves, 1e-300 stays) triggers one at once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from sibling_replay.replay.arrays import F32, F64, I32, I64, U8
+from sibling_replay.replay.arrays import F64, I32, I64, U8, U16
 from sibling_replay.replay.partition import (
     NONE,
     Partition,
@@ -35,8 +35,8 @@ from sibling_replay.replay.tree import (
     rebuild_sums,
 )
 
-SUM_TOLERANCE = 1e-10  # relative error a group sum may be suspected of
-_ROUNDING = 2.0**-52
+_MOST_WEAR = 56_000.0  # units of 2^-49: a relative error of 1e-10
+_WEAR_OF_ROUNDING = 2.0**-53 / 2.0**-49
 
 
 class Index(NamedTuple):
@@ -49,7 +49,7 @@ class Index(NamedTuple):
     tree: F64  # leaves first: [slots] masses, padding, inner nodes, total
     levels: I64  # [depth]: where each level of the tree starts
     sums: F64  # [groups]: s_g
-    errs: F32  # [groups]: bound on the relative error of s_g
+    wear: U16  # [groups]: bound on the relative error of s_g, in units of 2^-49
     items: I32  # [slots, 2]: group, position in it
     vec: I32  # [groups, 2]: n_g, where its members are
     klass: U8  # [groups]
@@ -71,7 +71,7 @@ def new_index(capacity: int, max_groups: int, grouped: bool = True, floors: bool
         tree=tree,
         levels=levels,
         sums=np.zeros(max_groups),
-        errs=np.zeros(max_groups, dtype=np.float32),
+        wear=np.zeros(max_groups, dtype=np.uint16),
         items=groups.items,
         vec=groups.vec,
         klass=groups.klass,
@@ -82,7 +82,7 @@ def new_index(capacity: int, max_groups: int, grouped: bool = True, floors: bool
     )
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def groups_of(index):
     """The partition of slots into groups."""
     return Partition(index.items, index.vec, index.klass, index.pool, index.heads)
@@ -97,32 +97,30 @@ def fresh_sum(index, group):
     return total
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True, error_model="numpy")
 def _shift_sum(index, group, difference):
     """Adjust s_g for a mass that changed by `difference`; the tree's leaf is already written."""
-    count = index.vec[group, 0]
-    if count == 0:
-        index.sums[group] = 0.0
-        index.errs[group] = 0.0
-    else:
-        old = index.sums[group]
-        new = old + difference
-        bound = np.inf
-        if new > 0.0:
-            bound = (index.errs[group] * old + _ROUNDING * max(old, new)) / new
-        if count == 1 or not bound <= SUM_TOLERANCE:
-            new = fresh_sum(index, group)
-            bound = 0.0
+    group = np.uint64(group)
+    old = index.sums[group]
+    new = old + difference
+    # Rounding this sum adds half a unit in its last place; a fall in size magnifies what is there.
+    wear = (index.wear[group] * old + _WEAR_OF_ROUNDING * max(old, new)) / new
+    if index.vec[group, 0] > 1 and new > 0.0 and wear < _MOST_WEAR:
         index.sums[group] = new
-        index.errs[group] = bound
+        index.wear[group] = np.uint16(wear) + np.uint16(1)
+    else:
+        index.sums[group] = fresh_sum(index, group)
+        index.wear[group] = 0
     if index.floors.size > 0:
+        count = index.vec[group, 0]
         mean = index.sums[group] / count if count > 0 else np.inf
         lower_min(index.floors, index.floor_levels, group, mean)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _write_leaf(index, slot, mass):
     """Set a leaf and what hangs on it, except the sums above it in the tree."""
+    slot = np.uint64(slot)
     difference = mass - index.tree[slot]
     index.tree[slot] = mass
     if index.items.shape[0] > 0:
@@ -131,7 +129,7 @@ def _write_leaf(index, slot, mass):
         lower_min(index.floors, index.floor_levels, slot, mass)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def insert(index, slot, group, mass):
     """Put an entry into an empty slot. `group` is ignored by an index without groups."""
     if index.items.shape[0] > 0:
@@ -140,7 +138,7 @@ def insert(index, slot, group, mass):
     raise_sum(index.tree, index.levels, slot)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def remove(index, slot):
     """Empty a slot. Returns the members left in its group (0 for an index without groups).
 
@@ -156,24 +154,28 @@ def remove(index, slot):
     return left
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def assign(index, slots, masses):
     """Give live slots new masses, in order: of several for one slot the last stays."""
-    for i in range(slots.size):
-        _write_leaf(index, slots[i], masses[i])
+    if index.items.shape[0] == 0 and index.floors.size == 0:
+        for i in range(slots.size):
+            index.tree[np.uint64(slots[i])] = masses[i]
+    else:
+        for i in range(slots.size):
+            _write_leaf(index, slots[i], masses[i])
     if 8 * slots.size > index.tree.size:
         rebuild_sums(index.tree, index.levels)
     else:
         raise_sums(index.tree, index.levels, slots)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def find(index, targets, out):
     """The slots on which targets in [0, total] of cumulative mass fall. `targets` is used up."""
     find_slots(index.tree, index.levels, targets, out)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def stratify(index, uniforms, targets):
     """Target b lies in the b-th of B equal intervals of the cumulative mass."""
     width = index.tree[-1] / targets.size
@@ -181,13 +183,14 @@ def stratify(index, uniforms, targets):
         targets[b] = (b + uniforms[b]) * width
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def pick(index, group, uniform):
     """A uniform member of a group, from one uniform number in [0, 1)."""
+    group = np.uint64(group)
     count = index.vec[group, 0]
-    return np.int64(
-        member(index.vec, index.pool, group, min(np.int64(uniform * count), count - 1))
-    )
+    place = min(np.int32(uniform * count), count - np.int32(1))
+    start = index.vec[group, 1]
+    return np.int64(start if count == 1 else index.pool[np.uint64(start + place)])
 
 
 @njit(cache=True)

@@ -1,7 +1,7 @@
 """Equal keys, one part: a hash table from the key bytes of a row to a part of a partition.
 
-A key is the leading words of a row. It is never stored twice: the table remembers only which part
-a key belongs to, and a candidate is compared, word for word, with the row of one of the part's
+A key is the leading bytes of a row. It is never stored twice: the table remembers only which part
+a key belongs to, and a candidate is compared, word by word, with the row of one of the part's
 members. Two keys with one hash are therefore never merged. Linear probing; deletion shifts later
 entries back, so there are no tombstones and no rebuilds.
 """
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from sibling_replay.replay.arrays import I32, U32, U64
+from sibling_replay.replay.arrays import I32, U32
 from sibling_replay.replay.partition import free_part, leave, member, new_part
 
 _FULL_HASH = 0xFFFFFFFF
@@ -25,52 +25,58 @@ class KeyTable(NamedTuple):
 
     table: I32  # [places]: part + 1, or 0
     hashes: U32  # [parts]: hash of the part's key
-    spec: U64  # [2]: words in a key, mask on the hash
+    spec: U32  # [3]: whole words in a key, mask of its last part of a word, mask on the hash
 
 
-def new_key_table(parts: int, words: int, hash_mask: int = _FULL_HASH) -> KeyTable:
+def new_key_table(parts: int, key_bytes: int, hash_mask: int = _FULL_HASH) -> KeyTable:
     """A table with room for `parts` keys. `hash_mask` lets tests force collisions."""
+    tail = (1 << 8 * (key_bytes % 4)) - 1
     return KeyTable(
-        table=np.zeros(max(16, parts + parts // 4 + 1), dtype=np.int32),
+        table=np.zeros(max(16, parts + parts // 8 + 1), dtype=np.int32),
         hashes=np.zeros(parts, dtype=np.uint32),
-        spec=np.array([words, hash_mask], dtype=np.uint64),
+        spec=np.array([key_bytes // 4, tail, hash_mask], dtype=np.uint32),
     )
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _hash(row, spec):
+    words = np.uint64(spec[0])
     h = np.uint64(0)
-    for w in range(spec[0]):
-        h = (h ^ row[w]) * np.uint64(_MULTIPLIER)
+    for w in range(words):
+        h = (h ^ np.uint64(row[w])) * np.uint64(_MULTIPLIER)
         h ^= h >> np.uint64(32)
-    return h & spec[1]
+    if spec[1] != 0:
+        h = (h ^ np.uint64(row[words] & spec[1])) * np.uint64(_MULTIPLIER)
+        h ^= h >> np.uint64(32)
+    return np.uint32(h) & spec[2]
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True, forceinline=True)
 def _home(h, places):
     """Where a hash belongs: its share of the table, so any table size will do."""
     return np.int64((np.uint64(h) * np.uint64(places)) >> np.uint64(32))
 
 
-@njit(cache=True)
-def _same_key(rows, slot, row, words):
+@njit(cache=True, forceinline=True)
+def _same_key(rows, slot, row, spec):
+    words = np.uint64(spec[0])
+    slot = np.uint64(slot)
     for w in range(words):
         if rows[slot, w] != row[w]:
             return False
-    return True
+    return spec[1] == 0 or (rows[slot, words] ^ row[words]) & spec[1] == 0
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def intern(keys, partition, rows, row):
     """The part of a row's key, a new empty one if no member has this key."""
     h = _hash(row, keys.spec)
-    words = np.int64(keys.spec[0])
     places = keys.table.size
     place = _home(h, places)
     while keys.table[place] != 0:
         part = np.int64(keys.table[place] - 1)
         if keys.hashes[part] == h and _same_key(
-            rows, member(partition.vec, partition.pool, part, 0), row, words
+            rows, member(partition.vec, partition.pool, part, 0), row, keys.spec
         ):
             return part
         place += 1

@@ -18,7 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sibling_replay.replay.arrays import F64, I64, U8
-from sibling_replay.replay.batch import Columns, batch_columns
+from sibling_replay.replay.batch import Batch, Plan, batch_plan
 from sibling_replay.replay.handles import handle_of, open_table, open_vector
 from sibling_replay.replay.index import (
     Index,
@@ -56,14 +56,14 @@ class Memory:
             raise ValueError("outcomes are counted within groups: they need groups")
         self.layout = layout
         self.capacity = capacity
-        self._batch_columns: dict[int, tuple[Columns, int]] = {}
+        self._plans: dict[int, Plan] = {}
         self.rows = layout.new_rows(capacity)
         self.index: Index = new_index(capacity, capacity, grouped=grouped, floors=floors)
         groups = capacity if grouped else 0
         kept = capacity if outcomes else 0
-        self.keys: KeyTable = new_key_table(groups, layout.key_words, hash_mask)
+        self.keys: KeyTable = new_key_table(groups, layout.key_bytes, hash_mask)
         self.outcomes: Partition = new_partition(kept, kept)  # slots in outcomes
-        self.outcome_keys: KeyTable = new_key_table(kept, layout.outcome_words, hash_mask)
+        self.outcome_keys: KeyTable = new_key_table(kept, layout.outcome_bytes, hash_mask)
         self.group_outcomes: Partition = new_partition(kept, kept)  # outcomes in groups
         self.counts: I64 = np.array([0, 0, 0, layout.row_words], dtype=np.int64)
         self.peaks: F64 = np.ones(2)  # largest raw priority ever assigned, and its mass
@@ -108,15 +108,12 @@ class Memory:
         """Groups of the live slots."""
         return self.index.items[: self.live, 0].astype(np.int64)
 
-    def append(self, block: U8, count: int) -> None:
-        """Store the `count` transitions of a block, the oldest entries making room."""
-        append(self.handle, block, count)
-
-    def batch_columns(self, size: int) -> tuple[Columns, int]:
-        """Where the columns of a batch lie in its block; remembered, as sizes recur."""
-        if size not in self._batch_columns:
-            self._batch_columns[size] = batch_columns(self.layout, size)
-        return self._batch_columns[size]
+    def new_batch(self, size: int) -> Batch:
+        """A batch whose columns are not filled yet."""
+        plan = self._plans.get(size)
+        if plan is None:
+            plan = self._plans[size] = batch_plan(self.layout, size, self)
+        return Batch(plan)
 
     def generations(self) -> I64:
         """How often each slot has been filled."""
@@ -147,7 +144,7 @@ class Memory:
             return False, why
         if self.grouped:
             ok, why = self._check_keys(
-                self.index.items[: self.live, 0], self.layout.key_words, "group"
+                self.index.items[: self.live, 0], self.layout.key_bytes, "group"
             )
         if ok and self.counts_outcomes:
             ok, why = check_partition(self.outcomes)
@@ -155,7 +152,7 @@ class Memory:
                 ok, why = check_partition(self.group_outcomes)
             if ok:
                 ok, why = self._check_keys(
-                    self.outcomes.items[: self.live, 0], self.layout.outcome_words, "outcome"
+                    self.outcomes.items[: self.live, 0], self.layout.outcome_bytes, "outcome"
                 )
             if ok:
                 parent = self.group_outcomes.items[self.outcomes.items[: self.live, 0], 0]
@@ -163,13 +160,14 @@ class Memory:
                     return False, "an entry's outcome belongs to another group than the entry"
         return ok, why
 
-    def _check_keys(self, parts: NDArray[np.int32], words: int, what: str) -> tuple[bool, str]:
-        """Same leading words if and only if same part."""
+    def _check_keys(self, parts: NDArray[np.int32], size: int, what: str) -> tuple[bool, str]:
+        """Same leading bytes if and only if same part."""
         if parts.size == 0:
             return True, ""
-        _, by_words = np.unique(self.rows[: self.live, :words], axis=0, return_inverse=True)
-        pairs = np.unique(np.stack([by_words.ravel(), parts]), axis=1)
-        if pairs.shape[1] != np.unique(by_words).size or pairs.shape[1] != np.unique(parts).size:
+        keys = np.ascontiguousarray(self.rows[: self.live].view(np.uint8)[:, :size])
+        _, by_key = np.unique(keys.view(f"V{size}"), return_inverse=True)
+        pairs = np.unique(by_key.ravel().astype(np.int64) << 32 | parts)
+        if not pairs.size == by_key.max() + 1 == np.unique(parts).size:
             return False, f"{what}s do not match the stored keys"
         return True, ""
 
@@ -179,14 +177,14 @@ _KEYS, _OUTCOMES, _OUTCOME_KEYS, _GROUP_OUTCOMES = 11, 14, 19, 22
 _ROWS, _TABLE, _OUTCOME_TABLE, _COUNTS, _PEAKS = range(27, 32)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def open_index(handle):
     """Masses and groups."""
     return Index(
         open_vector(handle, 0, np.float64),
         open_vector(handle, 1, np.int64),
         open_vector(handle, 2, np.float64),
-        open_vector(handle, 3, np.float32),
+        open_vector(handle, 3, np.uint16),
         open_table(handle, 4, 2, np.int32),
         open_table(handle, 5, 2, np.int32),
         open_vector(handle, 6, np.uint8),
@@ -197,7 +195,7 @@ def open_index(handle):
     )
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _open_partition(handle, first):
     return Partition(
         open_table(handle, first, 2, np.int32),
@@ -208,48 +206,48 @@ def _open_partition(handle, first):
     )
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _open_keys(handle, first):
     return KeyTable(
         open_vector(handle, first, np.int32),
         open_vector(handle, first + 1, np.uint32),
-        open_vector(handle, first + 2, np.uint64),
+        open_vector(handle, first + 2, np.uint32),
     )
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def open_outcomes(handle):
     """The partition of slots into outcomes."""
     return _open_partition(handle, _OUTCOMES)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def open_group_outcomes(handle):
     """The partition of outcomes into groups."""
     return _open_partition(handle, _GROUP_OUTCOMES)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def open_counts(handle):
     return open_vector(handle, _COUNTS, np.int64)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def open_peaks(handle):
     return open_vector(handle, _PEAKS, np.float64)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def open_rows(handle):
-    return open_table(handle, _ROWS, open_counts(handle)[ROW_WORDS], np.uint64)
+    return open_table(handle, _ROWS, open_counts(handle)[ROW_WORDS], np.uint32)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def open_layout(handle):
     return open_table(handle, _TABLE, LAYOUT_COLUMNS, np.int64)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def open_outcome_layout(handle):
     return open_table(handle, _OUTCOME_TABLE, LAYOUT_COLUMNS, np.int64)
 
@@ -283,7 +281,7 @@ def append(handle, block, count):
     grouped = index.items.shape[0] > 0
     counts_outcomes = open_outcomes(handle).items.shape[0] > 0
     newest_mass = open_peaks(handle)[MAX_MASS]
-    row = np.empty(rows.shape[1], dtype=np.uint64)
+    row = np.empty(rows.shape[1], dtype=np.uint32)
     for i in range(count):
         slot = counts[ADDED] % capacity
         if counts[LIVE] < capacity:

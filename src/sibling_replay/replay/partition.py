@@ -50,7 +50,7 @@ def new_partition(items: int, parts: int) -> Partition:
     )
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def member(vec, pool, part, k):
     """The k-th member of a part, 0 <= k < its count."""
     start = vec[part, 1]
@@ -98,7 +98,7 @@ def _repack(p):
     p.heads[_USED] = used
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def join(p, item, part):
     """Add an item that is in no part."""
     count = p.vec[part, 0]
@@ -127,7 +127,7 @@ def join(p, item, part):
     p.vec[part, 0] = count + 1
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def leave(p, item):
     """Remove an item from its part; the last member takes its place. Returns the members left."""
     part = p.items[item, 0]

@@ -1,10 +1,10 @@
-"""Transitions as rows of words, and back as columns.
+"""Transitions as rows of bytes, and back as columns.
 
-A row holds one transition in three sections, each padded to whole 64-bit words: the key (what makes
-siblings: observation and action, or a group label), the outcome (what siblings may differ in:
-reward, next observation, terminated, truncated) and the rest. So "same group" and "same outcome"
-are comparisons of leading words, and one draw touches the one or two cache lines of its row.
-Boolean arrays take one bit an element in a row and one byte an element in a column.
+A row holds one transition: first the key (what makes siblings: observation and action, or a group
+label), then the outcome (what siblings may differ in: reward, next observation, terminated,
+truncated), then the rest. So "same group" and "same outcome" are comparisons of leading bytes, and
+a draw touches the few cache lines of its row. Rows are whole 32-bit words; boolean arrays take one
+bit an element in a row and one byte an element in a column.
 
 Transitions enter and leave as a *block*: the columns one after the other, each starting on a
 multiple of eight bytes. The kernels read a table of offsets and widths, so they are compiled once
@@ -20,13 +20,15 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from sibling_replay.replay.arrays import I64, U64
+from sibling_replay.replay.arrays import I64, U32
 
 OUTCOME_FIELDS = ("reward", "next_obs", "terminated", "truncated")
 
 # Columns of the layout table.
 _WIDTH, _OFFSET, _PACKED, _IS_OUTCOME = range(4)
 LAYOUT_COLUMNS = 4
+
+_0, _1, _2, _3, _4, _7, _8 = (np.uint64(i) for i in (0, 1, 2, 3, 4, 7, 8))
 
 # Eight bytes that are 0 or 1, times this, have their bits side by side in the top byte.
 _PACK = np.uint64(0x0102040810204080)
@@ -72,10 +74,8 @@ class Field:
 
     @property
     def alignment(self) -> int:
-        """What a row offset must be a multiple of."""
-        if self.packed:
-            return 1
-        return 8 if self.width % 8 == 0 else self.dtype.itemsize
+        """What a row offset must be a multiple of: a word, where elements are copied as words."""
+        return 4 if not self.packed and self.width % 4 == 0 else 1
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ class Layout:
     fields: dict[str, Field]  # in row order
     table: I64  # [fields, 4]: width in a column, offset in a row, packed, is outcome
     outcome_table: I64  # the rows of `table` that are outcomes
-    key_words: int
-    outcome_words: int  # words of the key and the outcome together
+    key_bytes: int
+    outcome_bytes: int  # of the key and the outcome together
     row_words: int
 
     @staticmethod
@@ -102,22 +102,24 @@ class Layout:
         ends: list[int] = []
         offset = 0
         for section in sections:
-            for name in sorted(section, key=lambda name: -fields[name].alignment):
+            while section:
+                # Fields of single bytes fill the gaps before fields that need whole words.
+                name = max(section, key=lambda name: _fit(fields[name].alignment, offset))  # noqa: B023
+                section.remove(name)
                 field = fields[name]
                 offset = -(-offset // field.alignment) * field.alignment
                 table.append((field.width, offset, field.packed, name in OUTCOME_FIELDS))
                 ordered[name] = field
                 offset += field.stored_width
-            offset = -(-offset // 8) * 8
-            ends.append(offset // 8)
+            ends.append(offset)
         rows = np.array(table, dtype=np.int64)
         return Layout(
             fields=ordered,
             table=rows,
             outcome_table=np.ascontiguousarray(rows[rows[:, _IS_OUTCOME] == 1]),
-            key_words=ends[0],
-            outcome_words=ends[1],
-            row_words=ends[2],
+            key_bytes=ends[0],
+            outcome_bytes=ends[1],
+            row_words=-(-ends[2] // 4),
         )
 
     def columns(
@@ -133,8 +135,13 @@ class Layout:
             offset += -(-count * field.width // 8) * 8
         return places, offset
 
-    def new_rows(self, capacity: int) -> U64:
-        return np.zeros((capacity, self.row_words), dtype=np.uint64)
+    def new_rows(self, capacity: int) -> U32:
+        return np.zeros((capacity, self.row_words), dtype=np.uint32)
+
+
+def _fit(alignment: int, offset: int) -> int:
+    """How good it is to place a field of an alignment at an offset."""
+    return alignment if offset % alignment == 0 else -alignment
 
 
 @njit(cache=True)
@@ -143,25 +150,26 @@ def pack_row(block, table, count, i, row):
     row[:] = 0
     cells = row.view(np.uint8)
     words = block.view(np.uint64)
-    start = 0
+    halves = block.view(np.uint32)
+    start = _0
     for f in range(table.shape[0]):
-        width = table[f, _WIDTH]
-        offset = table[f, _OFFSET]
-        first = start + i * width
+        width = np.uint64(table[f, _WIDTH])
+        offset = np.uint64(table[f, _OFFSET])
+        first = start + np.uint64(i) * width
         if table[f, _PACKED]:
-            if width % 8 == 0:
-                for k in range(width // 8):
-                    cells[offset + k] = np.uint8((words[first // 8 + k] * _PACK) >> np.uint64(56))
+            if width & _7 == _0:
+                for k in range(width >> _3):
+                    cells[offset + k] = np.uint8((words[(first >> _3) + k] * _PACK) >> np.uint64(56))
             else:
                 for k in range(width):
-                    cells[offset + k // 8] |= np.uint8(block[first + k] << np.uint8(7 - k % 8))
-        elif width % 8 == 0:
-            for k in range(width // 8):
-                row[offset // 8 + k] = words[first // 8 + k]
+                    cells[offset + (k >> _3)] |= np.uint8(block[first + k] << (_7 - (k & _7)))
+        elif width & _3 == _0:
+            for k in range(width >> _2):
+                row[(offset >> _2) + k] = halves[(first >> _2) + k]
         else:
             for k in range(width):
                 cells[offset + k] = block[first + k]
-        start += (count * width + 7) // 8 * 8
+        start += ((np.uint64(count) * width + _7) >> _3) << _3
 
 
 @njit(cache=True)
@@ -170,49 +178,54 @@ def gather(rows, table, slots, outcome_slots, block, start):
 
     Outcome fields come from `outcome_slots`, the others from `slots`.
     """
-    count = slots.size
-    row_words = rows.shape[1]
+    count = np.uint64(slots.size)
+    stride = np.uint64(rows.shape[1])
     words = rows.reshape(-1)
-    halves = words.view(np.uint32)
     cells = words.view(np.uint8)
-    out_words = block.view(np.uint64)
-    out_halves = block.view(np.uint32)
+    out_words = block.view(np.uint32)
+    out_doubles = block.view(np.uint64)
+    out = np.uint64(start)
     for f in range(table.shape[0]):
-        width = table[f, _WIDTH]
-        offset = table[f, _OFFSET]
+        width = np.uint64(table[f, _WIDTH])
+        offset = np.uint64(table[f, _OFFSET])
         source = outcome_slots if table[f, _IS_OUTCOME] else slots
         if table[f, _PACKED]:
-            if width % 8 == 0:
-                out = start // 8
+            if width & _7 == _0:
+                to = out >> _3
                 for i in range(count):
-                    first = source[i] * row_words * 8 + offset
-                    for k in range(width // 8):
-                        out_words[out] = _UNPACK[cells[first + k]]
-                        out += 1
+                    first = ((np.uint64(source[i]) * stride) << _2) + offset
+                    for k in range(width >> _3):
+                        out_doubles[to] = _UNPACK[cells[first + k]]
+                        to += _1
             else:
                 for i in range(count):
-                    first = source[i] * row_words * 8 + offset
+                    first = ((np.uint64(source[i]) * stride) << _2) + offset
                     for k in range(width):
-                        bit = (cells[first + k // 8] >> np.uint8(7 - k % 8)) & np.uint8(1)
-                        block[start + i * width + k] = bit
-        elif width == 8:
+                        bit = cells[first + (k >> _3)] >> np.uint8(_7 - (k & _7))
+                        block[out + i * width + k] = bit & np.uint8(1)
+        elif width == _8:
+            to, first = out >> _2, offset >> _2
             for i in range(count):
-                out_words[start // 8 + i] = words[source[i] * row_words + offset // 8]
-        elif width == 4:
+                place = np.uint64(source[i]) * stride + first
+                out_words[to + _2 * i] = words[place]
+                out_words[to + _2 * i + _1] = words[place + _1]
+        elif width == _4:
+            to, first = out >> _2, offset >> _2
             for i in range(count):
-                out_halves[start // 4 + i] = halves[2 * source[i] * row_words + offset // 4]
-        elif width == 1:
+                out_words[to + i] = words[np.uint64(source[i]) * stride + first]
+        elif width == _1:
             for i in range(count):
-                block[start + i] = cells[8 * source[i] * row_words + offset]
-        elif width % 8 == 0:
-            per = width // 8
+                block[out + i] = cells[((np.uint64(source[i]) * stride) << _2) + offset]
+        elif width & _3 == _0:
+            to = out >> _2
             for i in range(count):
-                first = source[i] * row_words + offset // 8
-                for k in range(per):
-                    out_words[start // 8 + i * per + k] = words[first + k]
+                first = np.uint64(source[i]) * stride + (offset >> _2)
+                for k in range(width >> _2):
+                    out_words[to] = words[first + k]
+                    to += _1
         else:
             for i in range(count):
-                first = 8 * source[i] * row_words + offset
+                first = ((np.uint64(source[i]) * stride) << _2) + offset
                 for k in range(width):
-                    block[start + i * width + k] = cells[first + k]
-        start += (count * width + 7) // 8 * 8
+                    block[out + i * width + k] = cells[first + k]
+        out += ((count * width + _7) >> _3) << _3

@@ -21,6 +21,7 @@ from sibling_replay.replay.arrays import F64, I64, aligned_zeros
 
 FANOUT = 8
 _CACHE_LINE_BYTES = 64
+_0, _1, _2, _3, _4, _5, _6, _7 = (np.uint64(i) for i in range(8))
 
 
 def tree_levels(capacity: int) -> I64:
@@ -43,46 +44,55 @@ def new_tree(capacity: int, fill: float = 0.0) -> tuple[F64, I64]:
     return tree, levels
 
 
-@njit(cache=True, inline="always")
-def _sum_of_children(tree, first):
+@njit(cache=True)
+def sum_of_children(tree, first):
+    """Eight neighbours, left to right. An unsigned place needs no check for negative indices."""
     return (
         tree[first]
-        + tree[first + 1]
-        + tree[first + 2]
-        + tree[first + 3]
-        + tree[first + 4]
-        + tree[first + 5]
-        + tree[first + 6]
-        + tree[first + 7]
+        + tree[first + _1]
+        + tree[first + _2]
+        + tree[first + _3]
+        + tree[first + _4]
+        + tree[first + _5]
+        + tree[first + _6]
+        + tree[first + _7]
     )
 
 
 @njit(cache=True)
 def raise_sum(tree, levels, slot):
     """Recompute the path from one slot to the root."""
-    node = slot
+    node = np.uint64(slot)
     for level in range(1, levels.size):
-        node >>= 3
-        tree[levels[level] + node] = _sum_of_children(tree, levels[level - 1] + 8 * node)
+        node >>= _3
+        first = np.uint64(levels[level - 1]) + (node << _3)
+        tree[np.uint64(levels[level]) + node] = sum_of_children(tree, first)
 
 
 @njit(cache=True)
 def raise_sums(tree, levels, slots):
-    """Recompute every node above `slots`. Neighbours that share a parent cost one recomputation
-    when they are next to each other in `slots`, as stratified draws are."""
+    """Recompute every node above `slots`. Slots that share a parent cost one recomputation when
+    they are next to each other, as in stratified draws; a level no wider than what is left to
+    raise is recomputed whole."""
     nodes = slots.copy()
-    count = nodes.size
+    count = np.uint64(nodes.size)
     for level in range(1, levels.size):
-        below = levels[level - 1]
-        here = levels[level]
-        last = np.int64(-1)
-        kept = 0
+        below = np.uint64(levels[level - 1])
+        here = np.uint64(levels[level])
+        last = np.uint64(tree.size)
+        kept = np.uint64(0)
+        width = (here - below) >> _3
+        if width <= count:
+            for node in range(width):
+                tree[here + node] = sum_of_children(tree, below + (node << _3))
+            count = width
+            continue
         for i in range(count):
-            node = nodes[i] >> 3
+            node = np.uint64(nodes[i]) >> _3
             if node != last:
-                tree[here + node] = _sum_of_children(tree, below + 8 * node)
+                tree[here + node] = sum_of_children(tree, below + (node << _3))
                 nodes[kept] = node
-                kept += 1
+                kept += _1
                 last = node
         count = kept
 
@@ -91,8 +101,10 @@ def raise_sums(tree, levels, slots):
 def rebuild_sums(tree, levels):
     """Recompute every node from the leaves."""
     for level in range(1, levels.size):
-        for node in range((levels[level] - levels[level - 1]) // 8):
-            tree[levels[level] + node] = _sum_of_children(tree, levels[level - 1] + 8 * node)
+        below = np.uint64(levels[level - 1])
+        here = np.uint64(levels[level])
+        for node in range((here - below) >> _3):
+            tree[here + node] = sum_of_children(tree, below + (node << _3))
 
 
 @njit(cache=True)
@@ -101,48 +113,51 @@ def find(tree, levels, targets, out):
 
     The total must be positive. Target t falls on the first slot whose cumulative mass exceeds t.
     """
+    before = np.empty(8)  # mass before each child; looked up rather than selected: no branches
+    before[0] = 0.0
     out[:] = 0
     for level in range(levels.size - 2, -1, -1):
-        start = levels[level]
-        for i in range(targets.size):
+        start = np.uint64(levels[level])
+        for i in range(np.uint64(targets.size)):
             t = targets[i]
-            first = start + 8 * out[i]
+            node = np.uint64(out[i]) << _3
+            first = start + node
             s0 = tree[first]
-            s1 = s0 + tree[first + 1]
-            s2 = s1 + tree[first + 2]
-            s3 = s2 + tree[first + 3]
-            s4 = s3 + tree[first + 4]
-            s5 = s4 + tree[first + 5]
-            s6 = s5 + tree[first + 6]
-            s7 = s6 + tree[first + 7]
+            s1 = s0 + tree[first + _1]
+            s2 = s1 + tree[first + _2]
+            s3 = s2 + tree[first + _3]
+            s4 = s3 + tree[first + _4]
+            s5 = s4 + tree[first + _5]
+            s6 = s5 + tree[first + _6]
+            s7 = s6 + tree[first + _7]
             child = (
-                np.int64(s0 <= t)
-                + np.int64(s1 <= t)
-                + np.int64(s2 <= t)
-                + np.int64(s3 <= t)
-                + np.int64(s4 <= t)
-                + np.int64(s5 <= t)
-                + np.int64(s6 <= t)
-                + np.int64(s7 <= t)
+                np.uint64(s0 <= t)
+                + np.uint64(s1 <= t)
+                + np.uint64(s2 <= t)
+                + np.uint64(s3 <= t)
+                + np.uint64(s4 <= t)
+                + np.uint64(s5 <= t)
+                + np.uint64(s6 <= t)
+                + np.uint64(s7 <= t)
             )
-            below = s0 if s0 <= t else 0.0
-            below = s1 if s1 <= t else below
-            below = s2 if s2 <= t else below
-            below = s3 if s3 <= t else below
-            below = s4 if s4 <= t else below
-            below = s5 if s5 <= t else below
-            below = s6 if s6 <= t else below
-            left = t - below
-            if child == 8:  # past the end by rounding: the last child that has mass, and its end
-                child = 7
-                while child > 0 and tree[first + child] == 0.0:
-                    child -= 1
-                left = tree[first + child]
-            out[i] = 8 * out[i] + child
-            targets[i] = left
+            before[1] = s0
+            before[2] = s1
+            before[3] = s2
+            before[4] = s3
+            before[5] = s4
+            before[6] = s5
+            before[7] = s6
+            if child <= _7:
+                targets[i] = t - before[child]
+            else:  # past the end by rounding: the last child that has mass, and its end
+                child = _7
+                while child > _0 and tree[first + child] == 0.0:
+                    child -= _1
+                targets[i] = tree[first + child]
+            out[i] = node + child
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def _least_of_children(tree, first):
     least = tree[first]
     for child in range(1, 8):

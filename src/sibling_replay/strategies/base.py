@@ -19,7 +19,7 @@ from sibling_replay.replay.memory import Memory
 from sibling_replay.rng import Uniforms
 from sibling_replay.strategies.draws import draw_prioritized
 from sibling_replay.strategies.laws import Law
-from sibling_replay.strategies.refresh import refresh_slots
+from sibling_replay.strategies.refresh import refresh_batch
 from sibling_replay.strategies.weights import NORMALIZATIONS
 
 Normalize: TypeAlias = Literal["batch", "buffer"] | None
@@ -56,6 +56,7 @@ class Strategy(ABC):
     normalize: Normalize = "batch"
 
     needs_groups: ClassVar[bool] = False
+    _normalize: ClassVar[int]  # the code of `normalize` for the kernels; set per instance
 
     def __post_init__(self) -> None:
         for name in ("alpha", "epsilon"):
@@ -74,6 +75,7 @@ class Strategy(ABC):
             raise ValueError(
                 f'normalize must be "batch", "buffer" or None, not {self.normalize!r}'
             )
+        object.__setattr__(self, "_normalize", NORMALIZATIONS[self.normalize])
 
     @property
     def needs_outcomes(self) -> bool:
@@ -95,9 +97,7 @@ class Strategy(ABC):
 
     def refresh(self, memory: Memory, batch: Batch, errors: F64) -> None:
         """Set priorities from the absolute TD errors of a drawn batch."""
-        unfit = refresh_slots(
-            memory.handle, batch.slots, errors, batch.added, self.alpha, self.epsilon
-        )
+        unfit = refresh_batch(memory.handle, batch.block, errors, self.alpha, self.epsilon)
         if unfit != -1:
             refuse_unfit(batch, errors, unfit)
 
@@ -108,22 +108,10 @@ class Strategy(ABC):
     def _draw_prioritized(
         self, memory: Memory, size: int, beta: float, uniforms: F64, trained: int
     ) -> Batch:
-        batch = new_batch(memory, size)
+        batch = memory.new_batch(size)
         if not draw_prioritized(
-            memory.handle,
-            uniforms,
-            batch._block,
-            size,
-            beta,
-            NORMALIZATIONS[self.normalize],
-            trained,
+            memory.handle, uniforms, batch.block, size, beta, self._normalize, trained
         ):
             raise ValueError("the total priority mass is zero: there is nothing to draw from")
         return batch
-
-
-def new_batch(memory: Memory, size: int) -> Batch:
-    """A batch whose columns are not filled yet."""
-    columns, size_bytes = memory.batch_columns(size)
-    return Batch(np.empty(size_bytes, dtype=np.uint8), columns, size, memory.added, memory)
 

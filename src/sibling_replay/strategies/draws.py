@@ -7,6 +7,7 @@ from numba import njit
 
 from sibling_replay.replay.index import draw_subset, find, pick, stratify
 from sibling_replay.replay.memory import (
+    ADDED,
     LIVE,
     open_counts,
     open_group_outcomes,
@@ -24,25 +25,48 @@ from sibling_replay.strategies.weights import write_weights
 ANCHOR, SIBLING, ANCHOR_WITH_OUTCOME, ANCHOR_FOR_AVERAGE = range(4)
 
 
+@njit(cache=True, forceinline=True)
+def _open_header(block, size):
+    """The five integer columns of a batch's block, its weights, and where its fields begin."""
+    words = block.view(np.int64)[1:]
+    return (
+        words[:size],
+        words[size : 2 * size],
+        words[2 * size : 3 * size],
+        words[3 * size : 4 * size],
+        words[4 * size : 5 * size],
+        block.view(np.float32)[2 + 10 * size : 2 + 11 * size],
+        8 + 48 * size,
+    )
+
+
+@njit(cache=True, forceinline=True)
+def _look_up_groups(index, slots, groups, group_sizes):
+    if index.items.shape[0] > 0:
+        for b in range(slots.size):
+            groups[b] = index.items[np.uint64(slots[b]), 0]
+        for b in range(slots.size):
+            group_sizes[b] = index.vec[np.uint64(groups[b]), 0]
+    else:
+        groups[:] = -1
+        group_sizes[:] = 1
+
+
 @njit(cache=True)
 def draw_uniform(handle, uniforms, block):
     """Independent uniform slots with weight one."""
-    index = open_index(handle)
     size = uniforms.size
-    header = block.view(np.int64)
-    slots = header[:size]
-    live = open_counts(handle)[LIVE]
-    grouped = index.items.shape[0] > 0
+    slots, anchors, outcome_slots, groups, group_sizes, weights, fields = _open_header(block, size)
+    counts = open_counts(handle)
+    block.view(np.int64)[0] = counts[ADDED]
+    live = counts[LIVE]
     for b in range(size):
-        slot = min(np.int64(uniforms[b] * live), live - 1)
-        slots[b] = slot
-        header[size + b] = slot
-        header[2 * size + b] = slot
-        group = np.int64(index.items[slot, 0]) if grouped else np.int64(-1)
-        header[3 * size + b] = group
-        header[4 * size + b] = index.vec[group, 0] if grouped else 1
-    block.view(np.float32)[10 * size : 11 * size] = 1.0
-    gather(open_rows(handle), open_layout(handle), slots, slots, block, 48 * size)
+        slots[b] = min(np.int64(uniforms[b] * live), live - 1)
+    anchors[:] = slots
+    outcome_slots[:] = slots
+    weights[:] = 1.0
+    _look_up_groups(open_index(handle), slots, groups, group_sizes)
+    gather(open_rows(handle), open_layout(handle), slots, slots, block, fields)
 
 
 @njit(cache=True)
@@ -55,44 +79,31 @@ def draw_prioritized(handle, uniforms, block, size, beta, normalize, trained):
     the next, if used, siblings. Returns False if there is no mass.
     """
     index = open_index(handle)
+    counts = open_counts(handle)
     total = index.tree[-1]
     if not total > 0.0:
         return False
-    header = block.view(np.int64)
-    slots = header[:size]
-    anchors = header[size : 2 * size]
-    outcome_slots = header[2 * size : 3 * size]
-    groups = header[3 * size : 4 * size]
-    group_sizes = header[4 * size : 5 * size]
+    slots, anchors, outcome_slots, groups, group_sizes, weights, fields = _open_header(block, size)
+    block.view(np.int64)[0] = counts[ADDED]
     means = np.empty(size)
     stratify(index, uniforms, means)
     find(index, means, anchors)
-    grouped = index.items.shape[0] > 0
-    if grouped:
-        for b in range(size):
-            groups[b] = index.items[anchors[b], 0]
-        for b in range(size):
-            group_sizes[b] = index.vec[groups[b], 0]
-    else:
-        groups[:] = -1
-        group_sizes[:] = 1
-    slots[:] = anchors
-    outcome_slots[:] = anchors
+    _look_up_groups(index, anchors, groups, group_sizes)
     if trained == SIBLING or trained == ANCHOR_WITH_OUTCOME:
         for b in range(size):
             outcome_slots[b] = pick(index, groups[b], uniforms[size + b])
-    if trained == SIBLING:
-        slots[:] = outcome_slots
+    else:
+        outcome_slots[:] = anchors
+    slots[:] = outcome_slots if trained == SIBLING else anchors
     if trained == ANCHOR:
         for b in range(size):
-            means[b] = index.tree[anchors[b]]
+            means[b] = index.tree[np.uint64(anchors[b])]
     else:
         for b in range(size):
-            means[b] = index.sums[groups[b]] / group_sizes[b]
+            means[b] = index.sums[np.uint64(groups[b])] / group_sizes[b]
     floor = index.floors[-1] if index.floors.size > 0 else 0.0
-    weights = block.view(np.float32)[10 * size : 11 * size]
-    write_weights(means, total, open_counts(handle)[LIVE], floor, beta, normalize, weights)
-    gather(open_rows(handle), open_layout(handle), slots, outcome_slots, block, 48 * size)
+    write_weights(means, total, counts[LIVE], floor, beta, normalize, weights)
+    gather(open_rows(handle), open_layout(handle), slots, outcome_slots, block, fields)
     return True
 
 

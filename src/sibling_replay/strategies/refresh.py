@@ -19,10 +19,7 @@ from sibling_replay.replay.memory import (
     overwritten,
 )
 from sibling_replay.replay.partition import member
-
-# Masses are held to this range, so that sums over any buffer stay finite and positive.
-LEAST_MASS = 1e-300
-GREATEST_MASS = 1e300
+from sibling_replay.strategies.power import write_powers
 
 
 @njit(cache=True)
@@ -34,13 +31,7 @@ def first_unfit(errors):
     return -1
 
 
-@njit(cache=True)
-def mass_of(priority, alpha):
-    """u = p^alpha, within the range of masses."""
-    return min(max(priority**alpha, LEAST_MASS), GREATEST_MASS)
-
-
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def refresh_slots(handle, slots, errors, added, alpha, epsilon):
     """Give slots drawn after `added` additions new priorities, in order: the last one stays.
 
@@ -58,23 +49,32 @@ def refresh_slots(handle, slots, errors, added, alpha, epsilon):
         if not 0 <= slots[b] < counts[LIVE]:
             return -2 - b
     kept_slots = np.empty(slots.size, dtype=np.int64)
+    priorities = np.empty(slots.size)
     masses = np.empty(slots.size)
     kept = 0
-    peak = peaks[MAX_PRIORITY]
+    peak = -1
     for b in range(slots.size):
-        if overwritten(slots[b], added, now, capacity):
+        if now != added and overwritten(slots[b], added, now, capacity):
             continue
-        priority = errors[b] + epsilon
-        peak = max(peak, priority)
         kept_slots[kept] = slots[b]
-        masses[kept] = mass_of(priority, alpha)
+        priorities[kept] = errors[b] + epsilon
+        if priorities[kept] > peaks[MAX_PRIORITY]:
+            peaks[MAX_PRIORITY] = priorities[kept]
+            peak = kept
         kept += 1
-    if peak > peaks[MAX_PRIORITY]:
-        peaks[MAX_PRIORITY] = peak
-        peaks[MAX_MASS] = mass_of(peak, alpha)
+    write_powers(priorities[:kept], alpha, masses[:kept])
+    if peak >= 0:
+        peaks[MAX_MASS] = masses[peak]
     counts[DROPPED] += slots.size - kept
     assign(open_index(handle), kept_slots[:kept], masses[:kept])
     return -1
+
+
+@njit(cache=True)
+def refresh_batch(handle, block, errors, alpha, epsilon):
+    """Refresh the trained slots of a batch, given its block."""
+    words = block.view(np.int64)
+    return refresh_slots(handle, words[1 : 1 + errors.size], errors, words[0], alpha, epsilon)
 
 
 @njit(cache=True)

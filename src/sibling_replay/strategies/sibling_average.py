@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from sibling_replay.replay.arrays import F64, I64
-from sibling_replay.replay.batch import Batch, Outcomes
+from sibling_replay.replay.batch import Batch, Outcomes, Plan
 from sibling_replay.replay.memory import Memory
 from sibling_replay.rng import Uniforms
 from sibling_replay.strategies.base import Strategy, refuse_unfit
@@ -83,9 +83,9 @@ class SiblingAverage(Strategy):
             )
             slots, shares = slots[:found], shares[:found]
         columns, size_bytes = memory.layout.columns(slots.size, outcomes_only=True)
-        block = np.empty(size_bytes, dtype=np.uint8)
-        gather_outcomes(memory.handle, slots, block)
-        batch.set_outcomes(Outcomes(block, columns, slots.size, slots, shares, starts))
+        outcomes = Outcomes(Plan(columns, slots.size, size_bytes), slots, shares, starts)
+        gather_outcomes(memory.handle, slots, outcomes.block)
+        batch.set_outcomes(outcomes)
         return batch
 
     def refresh(self, memory: Memory, batch: Batch, errors: F64) -> None:

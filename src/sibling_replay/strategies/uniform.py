@@ -10,7 +10,7 @@ from sibling_replay.replay.arrays import F64, I64
 from sibling_replay.replay.batch import Batch
 from sibling_replay.replay.memory import Memory
 from sibling_replay.rng import Uniforms
-from sibling_replay.strategies.base import Strategy, new_batch, refuse_unfit
+from sibling_replay.strategies.base import Strategy, refuse_unfit
 from sibling_replay.strategies.draws import draw_uniform
 from sibling_replay.strategies.laws import Law
 from sibling_replay.strategies.refresh import first_unfit
@@ -25,8 +25,8 @@ class Uniform(Strategy):
         return False
 
     def draw(self, memory: Memory, size: int, beta: float, uniforms: Uniforms) -> Batch:
-        batch = new_batch(memory, size)
-        draw_uniform(memory.handle, uniforms.take(size), batch._block)
+        batch = memory.new_batch(size)
+        draw_uniform(memory.handle, uniforms.take(size), batch.block)
         return batch
 
     def refresh(self, memory: Memory, batch: Batch, errors: F64) -> None:

@@ -12,13 +12,16 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from sibling_replay.strategies.power import write_powers
+
 UNNORMALIZED, BY_BATCH, BY_BUFFER = range(3)
 NORMALIZATIONS = {None: UNNORMALIZED, "batch": BY_BATCH, "buffer": BY_BUFFER}
 
 
 @njit(cache=True)
 def write_weights(means, total, live, floor, beta, normalize, weights):
-    """Weights from the mean masses of a minibatch; `floor` is the least mean mass in the buffer."""
+    """Weights from the mean masses of a minibatch, which are used up; `floor` is the least mean mass
+    in the buffer."""
     if normalize == UNNORMALIZED:
         reference = total / live
     elif normalize == BY_BUFFER:
@@ -27,5 +30,9 @@ def write_weights(means, total, live, floor, beta, normalize, weights):
         reference = np.inf
         for b in range(means.size):
             reference = min(reference, means[b])
+    powers = np.empty(means.size)
     for b in range(means.size):
-        weights[b] = (reference / means[b]) ** beta
+        means[b] = reference / means[b]
+    write_powers(means, beta, powers)
+    for b in range(means.size):
+        weights[b] = powers[b]

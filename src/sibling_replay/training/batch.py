@@ -18,6 +18,8 @@ from numpy.typing import DTypeLike, NDArray
 from sibling_replay.envs import TabularModel
 from sibling_replay.replay.index import Index, assign, draw_subset, find, new_index, pick, stratify
 from sibling_replay.replay.partition import member
+from sibling_replay.strategies.power import write_powers
+from sibling_replay.strategies.weights import BY_BATCH, write_weights
 from sibling_replay.training.config import RunConfig
 
 EPSILON = 1e-6  # added to |td| in every refresh (appendix "Priority updates")
@@ -42,7 +44,7 @@ class Outcomes(NamedTuple):
 class Memory(NamedTuple):
     """The replay buffer: slots hold outcomes, the index holds masses and groups."""
 
-    index: Index  # grouped by (s, a); without slots for DDQN
+    entries: Index  # grouped by (s, a); without slots for DDQN
     group: NDArray[np.int32]  # [capacity]
     outcome: NDArray[np.int32]  # [capacity] flat index
     counts: NDArray[np.int64]  # [G * width] live entries with each outcome
@@ -55,17 +57,18 @@ class Batch(NamedTuple):
     anchors: NDArray[np.int64]  # [B]
     slots: NDArray[np.int64]  # [B] trained slots (the anchors of AVG and MODEL)
     groups: NDArray[np.int64]  # [B]
-    weights: NDArray[np.float64]  # [B]
+    weights: NDArray[np.float32]  # [B]
     td: NDArray[Any]  # [B]
     priorities: NDArray[np.float64]  # [B] |td| + epsilon
+    masses: NDArray[np.float64]  # [B] priorities ** alpha
     starts: NDArray[np.int64]  # [B + 1]
     outcomes: NDArray[np.int64]  # [terms] flat index
     shares: NDArray[np.float64]  # [terms]
     siblings: NDArray[np.int64]  # [B, K] of AVG-gK
     uniforms: NDArray[np.float64]  # [B]
     subset_uniforms: NDArray[np.float64]  # [K] of AVG-gK
-    proposals: NDArray[np.int64]  # [most slots a refresh can address]
-    masses: NDArray[np.float64]  # same
+    proposed_slots: NDArray[np.int64]  # [most slots a refresh of AVG can address]
+    proposed_masses: NDArray[np.float64]  # the same
 
 
 def method_code(method: str) -> int:
@@ -75,7 +78,8 @@ def method_code(method: str) -> int:
 
 
 def outcome_tables(model: TabularModel, gamma: float, dtype: DTypeLike) -> Outcomes:
-    """Outcome tables of an environment. A time limit stops bootstrapping like a termination."""
+    """Outcome tables of an environment. A time limit stops bootstrapping like a termination.
+    Rewards are those of a buffer, which keeps them in single precision."""
     n_states, n_actions, listed = model.next_state.shape
     width = 2 * listed
     shape = (n_states * n_actions, width)
@@ -88,7 +92,7 @@ def outcome_tables(model: TabularModel, gamma: float, dtype: DTypeLike) -> Outco
         for truncated in (0, 1):
             columns = kept + truncated
             next_state[rows, columns] = model.next_state[:, :, o].ravel()
-            reward[rows, columns] = model.reward[:, :, o].ravel()
+            reward[rows, columns] = model.reward[:, :, o].ravel().astype(np.float32)
             ended = model.terminated[:, :, o].ravel() | bool(truncated)
             discount[rows, columns] = np.where(ended, 0.0, gamma)
     return Outcomes(next_state.ravel(), reward.ravel(), discount.ravel())
@@ -97,7 +101,7 @@ def outcome_tables(model: TabularModel, gamma: float, dtype: DTypeLike) -> Outco
 def new_memory(config: RunConfig, n_groups: int, width: int) -> Memory:
     grouped = config.method not in ("DDQN", "PER")
     return Memory(
-        index=new_index(config.capacity, n_groups, grouped=grouped),
+        entries=new_index(config.capacity, n_groups, grouped=grouped),
         group=np.zeros(config.capacity, np.int32),
         outcome=np.zeros(config.capacity, np.int32),
         counts=np.zeros(n_groups * width, np.int64),
@@ -110,22 +114,23 @@ def new_batch(config: RunConfig, width: int, dtype: DTypeLike) -> Batch:
     size, subset = config.batch_size, config.max_siblings or 0
     whole_groups = config.method == "AVG"
     terms = size * (width if whole_groups else max(subset, 1))
-    addressed = config.capacity if whole_groups else size * max(subset, 1)
+    addressed = max(size, config.capacity) if whole_groups else size * max(subset, 1)
     return Batch(
         anchors=np.zeros(size, np.int64),
         slots=np.zeros(size, np.int64),
         groups=np.zeros(size, np.int64),
-        weights=np.ones(size),
+        weights=np.ones(size, np.float32),
         td=np.zeros(size, dtype),
         priorities=np.zeros(size),
+        masses=np.zeros(size),
         starts=np.arange(size + 1),
         outcomes=np.zeros(terms, np.int64),
         shares=np.ones(terms),
         siblings=np.zeros((size, subset), np.int64),
         uniforms=np.zeros(size),
         subset_uniforms=np.zeros(subset),
-        proposals=np.zeros(max(size, addressed), np.int64),
-        masses=np.zeros(max(size, addressed)),
+        proposed_slots=np.zeros(addressed, np.int64),
+        proposed_masses=np.zeros(addressed),
     )
 
 
@@ -141,8 +146,8 @@ def draw(memory, batch, method, live, beta, rng):
             batch.groups[b] = memory.group[slot]
             batch.outcomes[b] = memory.outcome[slot]
         return
-    stratify(memory.index, batch.uniforms, batch.uniforms)
-    find(memory.index, batch.uniforms, batch.anchors)
+    stratify(memory.entries, batch.uniforms, batch.uniforms)
+    find(memory.entries, batch.uniforms, batch.anchors)
     for b in range(batch.anchors.size):
         batch.groups[b] = memory.group[batch.anchors[b]]
     if method == AVG:
@@ -151,19 +156,19 @@ def draw(memory, batch, method, live, beta, rng):
         _subsets(memory, batch, rng)
     else:
         _single_outcomes(memory, batch, method, rng)
-    _weigh(memory.index, batch, method, beta)
+    _weigh(memory.entries, batch, method, beta, live)
 
 
 @njit(**_KERNEL)
 def _single_outcomes(memory, batch, method, rng):
-    """PER trains the anchor; SAMPLE a uniform sibling (eq. 8); MODEL the anchor toward an outcome
+    """PER trains the anchor; SAMPLE a uniform sibling (eq. 9); MODEL the anchor toward an outcome
     drawn by its count, which is the outcome of a uniform sibling."""
     for b in range(batch.anchors.size):
         anchor = batch.anchors[b]
         batch.slots[b] = anchor
         batch.outcomes[b] = memory.outcome[anchor]
         if method != PER:
-            sibling = pick(memory.index, batch.groups[b], rng.random())
+            sibling = pick(memory.entries, batch.groups[b], rng.random())
             batch.outcomes[b] = memory.outcome[sibling]
             if method == SAMPLE:
                 batch.slots[b] = sibling
@@ -172,7 +177,7 @@ def _single_outcomes(memory, batch, method, rng):
 @njit(**_KERNEL)
 def _whole_groups(memory, batch):
     """The mean over a group is the mean over its outcomes, weighted by their counts."""
-    width = memory.counts.size // memory.index.sums.size
+    width = memory.counts.size // memory.entries.sums.size
     term = 0
     for b in range(batch.anchors.size):
         batch.slots[b] = batch.anchors[b]
@@ -181,21 +186,21 @@ def _whole_groups(memory, batch):
         for outcome in range(group * width, (group + 1) * width):
             if memory.counts[outcome] > 0:
                 batch.outcomes[term] = outcome
-                batch.shares[term] = memory.counts[outcome] / memory.index.vec[group, 0]
+                batch.shares[term] = memory.counts[outcome] / memory.entries.vec[group, 0]
                 term += 1
     batch.starts[batch.anchors.size] = term
 
 
 @njit(**_KERNEL)
 def _subsets(memory, batch, rng):
-    """min(K, n_g) siblings without replacement (eq. 11), from K uniforms per row, always."""
+    """min(K, n_g) siblings without replacement (eq. 12), from K uniforms per row, always."""
     term = 0
     for b in range(batch.anchors.size):
         batch.slots[b] = batch.anchors[b]
         for k in range(batch.subset_uniforms.size):
             batch.subset_uniforms[k] = rng.random()
         siblings = batch.siblings[b]
-        count = draw_subset(memory.index, batch.groups[b], batch.subset_uniforms, siblings)
+        count = draw_subset(memory.entries, batch.groups[b], batch.subset_uniforms, siblings)
         batch.starts[b] = term
         for k in range(count):
             batch.outcomes[term] = memory.outcome[siblings[k]]
@@ -205,102 +210,100 @@ def _subsets(memory, batch, rng):
 
 
 @njit(**_KERNEL)
-def _weigh(index, batch, method, beta):
-    """Importance weights over the batch maximum: 1/u_j for PER (eq. 3), n_g/s_g for groups (eq. 9);
-    the factor S/N common to a batch cancels."""
-    largest = 0.0
-    for b in range(batch.weights.size):
+def _weigh(index, batch, method, beta, live):
+    """Importance weights by the mean mass behind each row: its own for PER, the group's for others.
+    In single precision, as a buffer's batch has them."""
+    means = batch.uniforms  # spent by now
+    for b in range(means.size):
+        group = batch.groups[b]
         if method == PER:
-            ratio = 1.0 / index.tree[batch.anchors[b]]
+            means[b] = index.tree[batch.anchors[b]]
         else:
-            ratio = index.vec[batch.groups[b], 0] / index.sums[batch.groups[b]]
-        batch.weights[b] = ratio
-        largest = max(largest, ratio)
-    for b in range(batch.weights.size):
-        batch.weights[b] = (batch.weights[b] / largest) ** beta
+            means[b] = index.sums[group] / index.vec[group, 0]
+    write_weights(means, index.tree[-1], live, 0.0, beta, BY_BATCH, batch.weights)
 
 
 @njit(**_KERNEL)
 def refresh(memory, batch, method, alpha, update_all):
-    """Write |td| + 1e-6 back as priorities. Returns the largest of them.
+    """Write |td| + 1e-6 back as priorities. Returns the row with the largest.
 
-    Of several for one entry the last wins; for AVG the largest.
+    Of several for one entry the last wins; for AVG the largest, found by mass, which rises with
+    priority.
     """
-    largest = 0.0
+    largest = 0
     for b in range(batch.td.size):
-        priority = abs(np.float64(batch.td[b])) + EPSILON
-        if not priority < np.inf:
+        batch.priorities[b] = abs(np.float64(batch.td[b])) + EPSILON
+        if not batch.priorities[b] < np.inf:
             raise ValueError("a TD error is not finite: training has diverged")
-        batch.priorities[b] = priority
-        largest = max(largest, priority)
-    if method == AVG and update_all:
-        count = _propose_groups(memory, batch, alpha)
-    elif method == AVG_SUBSET and update_all:
-        count = _propose_siblings(memory, batch, alpha)
-    elif method == AVG or method == AVG_SUBSET:
-        count = _propose_anchors(memory, batch, alpha)
+        if batch.priorities[b] > batch.priorities[largest]:
+            largest = b
+    write_powers(batch.priorities, alpha, batch.masses)
+    if method != AVG and method != AVG_SUBSET:
+        assign(memory.entries, batch.slots, batch.masses)
+        return largest
+    if not update_all:
+        count = _propose_anchors(memory, batch)
+    elif method == AVG:
+        count = _propose_groups(memory, batch)
     else:
-        count = batch.slots.size
-        for b in range(count):
-            batch.proposals[b] = batch.slots[b]
-            batch.masses[b] = batch.priorities[b] ** alpha
-    assign(memory.index, batch.proposals[:count], batch.masses[:count])
+        count = _propose_siblings(memory, batch)
+    assign(memory.entries, batch.proposed_slots[:count], batch.proposed_masses[:count])
     return largest
 
 
 @njit(**_KERNEL)
-def _propose_groups(memory, batch, alpha):
-    """Every member of every group in the batch gets the largest priority of the group's rows."""
-    best = memory.best
-    for b in range(batch.groups.size):
-        group = batch.groups[b]
-        best[group] = max(best[group], batch.priorities[b])
-    count = 0
-    for b in range(batch.groups.size):
-        group = batch.groups[b]
-        if best[group] > 0.0:
-            mass = best[group] ** alpha
-            best[group] = 0.0
-            for k in range(memory.index.vec[group, 0]):
-                batch.proposals[count] = member(memory.index.vec, memory.index.pool, group, k)
-                batch.masses[count] = mass
-                count += 1
+def _propose(memory, batch, count, slot):
+    """Take the largest mass noted for a slot, unless it was taken before."""
+    if memory.best[slot] > 0.0:
+        batch.proposed_slots[count] = slot
+        batch.proposed_masses[count] = memory.best[slot]
+        memory.best[slot] = 0.0
+        count += 1
     return count
 
 
 @njit(**_KERNEL)
-def _propose_siblings(memory, batch, alpha):
-    """Every sibling used in an average gets the largest priority of the rows that used it."""
-    best = memory.best
-    for b in range(batch.priorities.size):
-        for k in range(batch.starts[b + 1] - batch.starts[b]):
-            slot = batch.siblings[b, k]
-            best[slot] = max(best[slot], batch.priorities[b])
-    count = 0
-    for b in range(batch.priorities.size):
-        for k in range(batch.starts[b + 1] - batch.starts[b]):
-            slot = batch.siblings[b, k]
-            if best[slot] > 0.0:
-                batch.proposals[count] = slot
-                batch.masses[count] = best[slot] ** alpha
-                best[slot] = 0.0
-                count += 1
-    return count
-
-
-@njit(**_KERNEL)
-def _propose_anchors(memory, batch, alpha):
+def _propose_anchors(memory, batch):
     """Every anchor gets the largest priority of the rows it was drawn for."""
     best = memory.best
-    for b in range(batch.anchors.size):
-        slot = batch.anchors[b]
-        best[slot] = max(best[slot], batch.priorities[b])
+    for b in range(batch.masses.size):
+        best[batch.anchors[b]] = max(best[batch.anchors[b]], batch.masses[b])
     count = 0
-    for b in range(batch.anchors.size):
-        slot = batch.anchors[b]
-        if best[slot] > 0.0:
-            batch.proposals[count] = slot
-            batch.masses[count] = best[slot] ** alpha
-            best[slot] = 0.0
-            count += 1
+    for b in range(batch.masses.size):
+        count = _propose(memory, batch, count, batch.anchors[b])
+    return count
+
+
+@njit(**_KERNEL)
+def _propose_siblings(memory, batch):
+    """Every sibling used in an average gets the largest priority of the rows that used it."""
+    best = memory.best
+    for b in range(batch.masses.size):
+        for k in range(batch.starts[b + 1] - batch.starts[b]):
+            slot = batch.siblings[b, k]
+            best[slot] = max(best[slot], batch.masses[b])
+    count = 0
+    for b in range(batch.masses.size):
+        for k in range(batch.starts[b + 1] - batch.starts[b]):
+            count = _propose(memory, batch, count, batch.siblings[b, k])
+    return count
+
+
+@njit(**_KERNEL)
+def _propose_groups(memory, batch):
+    """Every member of every group in the batch gets the largest priority of the group's rows."""
+    best = memory.best
+    for b in range(batch.masses.size):
+        best[batch.groups[b]] = max(best[batch.groups[b]], batch.masses[b])
+    count = 0
+    for b in range(batch.masses.size):
+        group = batch.groups[b]
+        mass = best[group]
+        best[group] = 0.0
+        if mass > 0.0:
+            for k in range(memory.entries.vec[group, 0]):
+                slot = member(memory.entries.vec, memory.entries.pool, group, k)
+                batch.proposed_slots[count] = slot
+                batch.proposed_masses[count] = mass
+                count += 1
     return count

@@ -42,7 +42,7 @@ def gym_id(env: str) -> str:
 
 
 def subset_size(method: str) -> int | None:
-    """K of `AVG-gK` (eq. 11); None for every other method, AVG over whole groups included."""
+    """K of `AVG-gK` (eq. 12); None for every other method, AVG over whole groups included."""
     match = _METHOD.fullmatch(method)
     if match is None:
         raise ValueError(f"unknown method {method!r}: expected one of {', '.join(METHODS)}")
@@ -113,9 +113,7 @@ class RunConfig:
 
     def epsilon(self, step: int) -> float:
         """Exploration rate of an environment step, counted from 0."""
-        return float(
-            linear(self.epsilon_start, self.epsilon_end, self.epsilon_decay_steps, step)
-        )
+        return float(linear(self.epsilon_start, self.epsilon_end, self.epsilon_decay_steps, step))
 
 
 def _is_int(config: RunConfig, name: str) -> bool:

@@ -14,6 +14,7 @@ compare two implementations over thousands of chaotic steps.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,7 +70,7 @@ class Network(NamedTuple):
 def initial_layers(rng: np.random.Generator, sizes: tuple[int, ...]) -> Layers:
     """Weights [out, in] and biases [out] as `torch.nn.Linear` draws them: U(+-1/sqrt(fan_in))."""
     layers = []
-    for fan_in, fan_out in zip(sizes[:-1], sizes[1:], strict=True):
+    for fan_in, fan_out in pairwise(sizes):
         bound = 1.0 / math.sqrt(fan_in)
         weight = rng.uniform(-bound, bound, (fan_out, fan_in)).astype(np.float32)
         bias = rng.uniform(-bound, bound, fan_out).astype(np.float32)
@@ -206,8 +207,8 @@ def greedy(net, state):
 def evaluate_batch(net, outcomes, batch):
     """TD errors of a batch, and its loss gradient with respect to the values.
 
-    The target of row b is the share-weighted mean over its terms of the Double-DQN target (eq. 10)
-    r + gamma (1 - d) Q_target(s', argmax_a Q(s', a)); one term for all methods but AVG (eq. 11).
+    The target of row b is the share-weighted mean over its terms of the Double-DQN target (eq. 11)
+    r + gamma (1 - d) Q_target(s', argmax_a Q(s', a)); one term for all methods but AVG (eq. 12).
     The loss is mean_b w_b (Q_b - Y_b)^2, so its gradient at Q_b is 2 w_b (Q_b - Y_b) / B, summed
     over the rows that share a (state, action). Returns the rows in use and how many have gradient.
     """

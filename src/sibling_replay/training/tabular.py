@@ -90,7 +90,9 @@ def result_of(run: Run, config: RunConfig, rows: list[dict[str, float]]) -> RunR
         eval_success=run.curve.success[:done].copy(),
         episodes=int(run.clock["episodes"][0]),
         updates=int(run.clock["updates"][0]),
-        diagnostics={key: np.array([row[key] for row in rows]) for key in (rows[0] if rows else ())},
+        diagnostics={
+            key: np.array([row[key] for row in rows]) for key in (rows[0] if rows else ())
+        },
     )
 
 
@@ -103,7 +105,7 @@ def new_run(config: RunConfig, dtype: DTypeLike = np.float32) -> Run:
     eval_rng, _ = seeding.np_random(int(rng.eval.integers(SEED_BOUND)))
     sizes = (model.n_states, config.hidden, config.hidden, model.n_actions)
     clock = np.zeros(1, CLOCK)
-    clock["largest"] = 1.0
+    clock["largest"] = clock["largest_mass"] = 1.0
     clock["state"] = np.argmax(model.initial_cumulative > env_rng.random())
     batch = new_batch(config, width, dtype)
     most_evaluations = config.steps // config.eval_interval + 1
