@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -23,6 +24,9 @@ from sibling_replay.strategies import STRATEGIES, Law, Strategy
 
 SCHEMA_VERSION = 1
 _LARGEST_CAPACITY = 2**29  # the pool of group members is indexed by 32-bit integers
+
+_LARGEST_BATCH_BYTES = 2**31 - 1  # of a NumPy record
+_BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 
 KeyFunction: TypeAlias = Callable[[Any, Any], Any]
 Key: TypeAlias = Literal["exact", "given"] | KeyFunction | None
@@ -54,7 +58,7 @@ class ReplayBuffer:
             raise TypeError(
                 f"strategy must be one of {', '.join(STRATEGIES)} (an instance), not {strategy!r}"
             )
-        capacity = operator.index(capacity)
+        capacity = _whole("capacity", capacity)
         if not 1 <= capacity <= _LARGEST_CAPACITY:
             raise ValueError(f"capacity must be from 1 to {_LARGEST_CAPACITY}, got {capacity}")
         if key == "default":
@@ -79,9 +83,8 @@ class ReplayBuffer:
         self._staging = Staging(self._layout, stored)
         self._stage = self._staging.stage
         self._plain = len(stored) == len(TRANSITION)
-        self._memory = self._new_memory()
-        self._filled = False  # known to hold an entry; a buffer never loses its last
-        self._uniforms = Uniforms(np.random.default_rng(seed))
+        self._use(self._new_memory(), Uniforms(np.random.default_rng(seed)))
+        self._largest_batch = _LARGEST_BATCH_BYTES // (self._memory.new_batch(1).plan.dtype.itemsize)
 
     @classmethod
     def for_env(
@@ -107,6 +110,13 @@ class ReplayBuffer:
             floors=self.strategy.needs_floors,
         )
 
+    def _use(self, memory: Memory, uniforms: Uniforms) -> None:
+        """Take over a memory and a random stream. Batches drawn from another memory are refused."""
+        self._memory = memory
+        self._source = weakref.ref(memory)
+        self._uniforms = uniforms
+        self._filled = False  # known to hold an entry; a buffer never loses its last
+
     # ------------------------------------------------------------------ write
 
     def add(
@@ -128,7 +138,7 @@ class ReplayBuffer:
         if self._plain and not extra and group is None:
             values: tuple[Any, ...] = (obs, action, reward, next_obs, terminated, truncated)
         else:
-            further = self._further(extra, group, lambda key: key(obs, action))
+            further = self._further(extra, group, lambda key: self._key_of(key, obs, action))
             values = (obs, action, reward, next_obs, terminated, truncated, *further)
         append(self._memory.handle, self._stage(values), 1)
 
@@ -150,7 +160,7 @@ class ReplayBuffer:
             values += self._further(
                 extra,
                 group,
-                lambda key: [key(o, a) for o, a in zip(obs, action, strict=True)],  # type: ignore[call-overload]
+                lambda key: self._keys_of(key, obs, action),
             )
         block, count = self._staging.stage_many(values)
         append(self._memory.handle, block, count)
@@ -177,20 +187,47 @@ class ReplayBuffer:
             further += (keyed(self._key),)
         return further
 
+    def _key_of(self, key: KeyFunction, obs: Any, action: Any) -> Any:
+        """A key function is given what is stored: elements of the fields' own dtypes."""
+        elements = [
+            self._staging.converted(name, value)[()]
+            for name, value in (("obs", obs), ("action", action))
+        ]
+        return key(*elements)
+
+    def _keys_of(self, key: KeyFunction, obs: Any, action: Any) -> list[Any]:
+        columns = [
+            self._staging.converted(name, value)
+            for name, value in (("obs", obs), ("action", action))
+        ]
+        if any(column.ndim == 0 for column in columns) or len(columns[0]) != len(columns[1]):
+            raise ValueError(
+                f"obs and action: expected as many entries of the one as of the other, got arrays "
+                f"of shapes {columns[0].shape} and {columns[1].shape}"
+            )
+        return [key(o, a) for o, a in zip(*columns, strict=True)]
+
     # ------------------------------------------------------------------- read
 
     def sample(self, batch_size: int, beta: float = 0.4) -> Batch:
         """Draw a minibatch by the strategy, with importance weights of exponent beta."""
-        if not 0.0 <= beta <= 1.0:
+        try:
+            in_range = 0.0 <= beta <= 1.0
+            beta = float(beta)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"beta must be a number from 0 to 1, not {beta!r}") from error
+        if not in_range:
             raise ValueError(f"beta must be from 0 to 1, got {beta}")
         if type(batch_size) is not int:
-            batch_size = operator.index(batch_size)
+            batch_size = _whole("batch_size", batch_size)
         if not self._filled and len(self) == 0:
             raise ValueError("cannot sample from an empty buffer")
         self._filled = True
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
-        return self.strategy.draw(self._memory, batch_size, float(beta), self._uniforms)
+        if not 1 <= batch_size <= self._largest_batch:
+            raise ValueError(
+                f"batch_size must be from 1 to {self._largest_batch}, got {batch_size}"
+            )
+        return self.strategy.draw(self._memory, batch_size, beta, self._uniforms)
 
     def update_priorities(self, batch: Batch, td_errors: ArrayLike) -> None:
         """Refresh priorities with the absolute TD errors, from before the optimizer step.
@@ -198,9 +235,11 @@ class ReplayBuffer:
         Which entries are refreshed is the strategy's rule. Entries overwritten since the batch was
         drawn are skipped and counted in `dropped_updates`.
         """
-        if not isinstance(batch, Batch) or batch.plan.source is not self._memory:
+        if type(batch) is not Batch:
+            raise TypeError(f"expected the batch that the TD errors are of, not {batch!r}")
+        if batch.plan.source is not self._source:
             raise ValueError("this batch was not drawn from this buffer as it is now")
-        given = td_errors if type(td_errors) is np.ndarray else np.asarray(td_errors)
+        given = td_errors if type(td_errors) is np.ndarray else _as_array(td_errors)
         if given.shape != batch.plan.shape:
             raise ValueError(f"expected {batch.size} TD errors, got shape {given.shape}")
         if given.dtype.kind not in "fiu":
@@ -212,6 +251,10 @@ class ReplayBuffer:
         if len(self) == 0:
             raise ValueError("an empty buffer has no probabilities")
         return self.strategy.law(self.masses, self.groups)
+
+    def transitions(self) -> dict[str, NDArray[Any]]:
+        """Every stored transition, by slot, as columns (copies)."""
+        return self._memory.read(np.arange(len(self)))
 
     def __len__(self) -> int:
         return self._memory.live
@@ -245,7 +288,8 @@ class ReplayBuffer:
 
     def check_valid(self) -> tuple[bool, str]:
         """Whether all stored structures agree, and if not, which does not."""
-        return self._memory.check_valid()
+        ok, why = self._memory.check_valid()
+        return (ok, why) if not ok else self._uniforms.check_valid()
 
     # ------------------------------------------------------------------ state
 
@@ -265,10 +309,12 @@ class ReplayBuffer:
         memory = self._new_memory()
         arrays = memory.arrays()
         if set(arrays) != set(state) - {"header"}:
-            odd = sorted(set(arrays) ^ (set(state) - {"header"}))
-            raise StateError(f"arrays missing or unknown: {', '.join(map(str, odd))}")
+            odd = sorted(map(str, set(arrays) ^ (set(state) - {"header"})))
+            raise StateError(f"arrays missing or unknown: {', '.join(odd)}")
         for name, array in arrays.items():
-            saved: NDArray[Any] = np.asarray(state[name])
+            saved: NDArray[Any] = state[name]
+            if not isinstance(saved, np.ndarray):
+                raise StateError(f"{name}: expected an array, got {type(saved).__name__}")
             if saved.shape != array.shape or saved.dtype != array.dtype:
                 raise StateError(
                     f"{name}: expected {array.dtype} {array.shape}, got {saved.dtype} {saved.shape}"
@@ -277,12 +323,7 @@ class ReplayBuffer:
         ok, why = memory.check_valid()
         if not ok:
             raise StateError(f"the state contradicts itself: {why}")
-        uniforms = Uniforms(np.random.default_rng(0))
-        try:
-            uniforms.load_state_dict(header["uniforms"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise StateError(f"the random stream cannot be restored: {error}") from error
-        self._memory, self._uniforms, self._filled = memory, uniforms, False
+        self._use(memory, _restored_uniforms(header.get("uniforms")))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to a file, atomically."""
@@ -303,6 +344,11 @@ class ReplayBuffer:
                     if header["key"] == "function"
                     else f"{path} was saved without a key function"
                 )
+            if arrays["rows"].shape[:1] != (header["capacity"],):
+                raise StateError(
+                    f"{path} has rows of shape {arrays['rows'].shape} for a capacity of "
+                    f"{header['capacity']}"
+                )
             fields = {
                 name: Field(np.dtype(dtype), tuple(shape))
                 for name, (dtype, shape) in header["fields"].items()
@@ -313,10 +359,23 @@ class ReplayBuffer:
             )
         except StateError:
             raise
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except Exception as error:  # a header can be wrong in any way
             raise StateError(f"{path} does not describe a replay buffer: {error!r}") from error
         buffer.load_state_dict({"header": header, **arrays})
         return buffer
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For `copy` and `pickle`. The kernels find their arrays by address, so a copy must make
+        arrays of its own."""
+        return {
+            "arguments": (dict(self._fields), self.capacity, self.strategy),
+            "key": self._key,
+            "state": self.state_dict(),
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(*state["arguments"], key=state["key"])  # type: ignore[misc]
+        self.load_state_dict(state["state"])
 
     def _header(self) -> dict[str, Any]:
         return {
@@ -325,11 +384,47 @@ class ReplayBuffer:
             "strategy": type(self.strategy).__name__,
             "options": self.strategy.options(),
             "key": "function" if callable(self._key) else self._key,
-            "fields": {
-                name: [field.dtype.str, list(field.shape)] for name, field in self._fields.items()
-            },
+            "key_form": _form(self._layout.fields[GROUP_KEY]) if callable(self._key) else None,
+            "fields": {name: _form(field) for name, field in self._fields.items()},
             "uniforms": self._uniforms.state_dict(),
         }
+
+
+def _whole(name: str, value: Any) -> int:
+    """A whole number, or an error that names it."""
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        raise TypeError(f"{name} must be a whole number, not {value!r}") from error
+
+
+def _as_array(td_errors: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(td_errors)
+    except Exception as error:  # a ragged list, a tensor that still requires gradients, ...
+        raise ValueError(f"the TD errors cannot be read as an array: {error}") from error
+
+
+def _form(field: Field) -> list[Any]:
+    """A field as plain data."""
+    return [field.dtype.str, list(field.shape)]
+
+
+def _restored_uniforms(state: Any) -> Uniforms:
+    """The random stream of a saved state, on the kind of generator it was taken from."""
+    try:
+        kind = state["bit_generator"]["bit_generator"]
+        if kind not in _BIT_GENERATORS:
+            raise ValueError(f"unknown generator {kind!r}")
+        uniforms = Uniforms(np.random.Generator(getattr(np.random, kind)(0)))
+        if state["block_size"] != uniforms.state_dict()["block_size"]:
+            raise ValueError(f"blocks of {state['block_size']} uniforms")
+        if type(state["cursor"]) is not int:
+            raise TypeError(f"cursor {state['cursor']!r}")
+        uniforms.load_state_dict(state)
+    except Exception as error:  # NumPy's generators raise anything on a state that is not theirs
+        raise StateError(f"the random stream cannot be restored: {error!r}") from error
+    return uniforms
 
 
 def _field_of_key(key: KeyFunction, fields: Mapping[str, Field]) -> Field:
@@ -338,16 +433,16 @@ def _field_of_key(key: KeyFunction, fields: Mapping[str, Field]) -> Field:
     result = np.asarray(key(*zeros))
     if result.dtype.kind not in "biuf" or result.size == 0:
         raise TypeError(f"a key function must return a number or an array of them, not {result!r}")
-    if result.dtype.kind in "iu":
+    if result.dtype.kind in "iu":  # whatever integer type zeros gave: others may give a wider one
         return Field(np.dtype(np.int64), result.shape)
     return Field(result.dtype, result.shape)
 
 
 def _compare_headers(saved: Mapping[str, Any], own: Mapping[str, Any]) -> None:
-    for name in ("version", "capacity", "strategy", "options", "key", "fields"):
+    for name in ("version", "capacity", "strategy", "options", "key", "key_form", "fields"):
         if name not in saved:
             raise StateError(f"the state's header lacks {name!r}")
-        if saved[name] != own[name]:
+        if type(saved[name]) is not type(own[name]) or saved[name] != own[name]:
             raise StateError(
                 f"the state is of another buffer: {name} is {saved[name]!r} there and "
                 f"{own[name]!r} here"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import threading
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _HEADER = "header"
+_SUFFIX = ".npy"
 
 
 class StateError(ValueError):
@@ -22,7 +25,8 @@ def write_state(path: str | os.PathLike[str], header: dict[str, Any], arrays: di
     """Write a state file. It appears under its name only when complete and on disk."""
     path = Path(path)
     text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    # Two writers of one file, in any process or thread, must not share the unfinished one.
+    partial = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.partial")
     try:
         with open(partial, "wb") as file:
             np.savez(file, **{_HEADER: text}, **arrays)
@@ -42,11 +46,43 @@ def read_state(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
     """The header and arrays of a state file. Checksums are verified; no code is unpickled."""
     with open(path, "rb") as file:
         try:
-            with np.load(file, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files}
+            arrays = _read_arrays(file)
             header = json.loads(arrays.pop(_HEADER).tobytes())
-        except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, AttributeError) as error:
-            raise StateError(f"{path} is not a complete replay state file: {error}") from error
+        except Exception as error:  # the readers of zip and npy raise anything on damaged bytes
+            raise StateError(
+                f"{path} is not a complete replay state file: {type(error).__name__}: {error}"
+            ) from error
     if not isinstance(header, dict):
         raise StateError(f"{path} has a header that is not a mapping")
     return header, arrays
+
+
+def _read_arrays(file: Any) -> dict[str, NDArray[Any]]:
+    """The arrays of an archive. Each is read to its end first: only there is its checksum compared.
+
+    Members must be stored as they are, as `write_state` does, so that a small file cannot ask for
+    much memory.
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+    with zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            name = member.filename.removesuffix(_SUFFIX)
+            if name + _SUFFIX != member.filename or name in arrays:
+                raise ValueError(f"unexpected member {member.filename!r}")
+            if member.compress_type != zipfile.ZIP_STORED:
+                raise ValueError(f"{member.filename} is compressed")
+            data = archive.read(member)
+            arrays[name] = _parse_array(data)
+    return arrays
+
+
+def _parse_array(data: bytes) -> NDArray[Any]:
+    """An array in npy format, over the bytes it came in."""
+    file = io.BytesIO(data)
+    version = np.lib.format.read_magic(file)
+    if version != (1, 0):
+        raise ValueError(f"npy format {version}, expected (1, 0)")
+    shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(file)
+    if dtype.hasobject or fortran_order:
+        raise ValueError("expected plain numbers in C order")
+    return np.frombuffer(data, dtype, offset=file.tell()).reshape(shape)

@@ -9,10 +9,14 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from sibling_replay.replay.batch import HEADER, Batch
 from sibling_replay.replay.payload import Field
 
 TRANSITION = ("obs", "action", "reward", "next_obs", "terminated", "truncated")
 GROUP_KEY = "group_key"  # the stored key, where it is not the observation and action themselves
+
+# A field is an argument of `add` and an attribute of a batch: it cannot take the name of another.
+_TAKEN = (set(dir(Batch)) | {*HEADER, GROUP_KEY, "group", "added", "self"}) - set(TRANSITION)
 
 
 def field_of_space(space: gym.Space[Any], name: str) -> Field:
@@ -29,8 +33,11 @@ def field_of_space(space: gym.Space[Any], name: str) -> Field:
 
 def fields_of_env(env: gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]) -> dict[str, Field]:
     """The fields of a transition of an environment (of one of its members, for a vector of them)."""
-    obs_space = getattr(env, "single_observation_space", env.observation_space)
-    action_space = getattr(env, "single_action_space", env.action_space)
+    try:
+        obs_space = getattr(env, "single_observation_space", env.observation_space)
+        action_space = getattr(env, "single_action_space", env.action_space)
+    except AttributeError as error:
+        raise TypeError(f"expected a Gymnasium environment, not {env!r}") from error
     obs = field_of_space(obs_space, "observation")
     return {
         "obs": obs,
@@ -44,13 +51,20 @@ def fields_of_env(env: gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]) 
 
 def check_fields(fields: Mapping[str, Field]) -> dict[str, Field]:
     """The fields of a schema with the six of a transition first, or an error naming what is off."""
+    if not isinstance(fields, Mapping):
+        raise TypeError(f"fields must be a mapping from name to Field, not {fields!r}")
     missing = [name for name in TRANSITION if name not in fields]
     if missing:
         raise ValueError(f"a schema needs the fields {', '.join(TRANSITION)}; missing: {missing}")
     for name, field in fields.items():
         if not isinstance(field, Field):
             raise TypeError(f"field {name!r} must be a Field(dtype, shape), not {field!r}")
-        if name == GROUP_KEY or not name.isidentifier() or name.startswith("_"):
+        if (
+            not isinstance(name, str)
+            or not name.isidentifier()
+            or name.startswith("_")
+            or name in _TAKEN
+        ):
             raise ValueError(f"a field cannot be called {name!r}")
     for name in ("reward", "terminated", "truncated"):
         if fields[name].shape != ():

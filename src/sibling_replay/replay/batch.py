@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+from sys import getrefcount
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,21 +18,40 @@ Columns: TypeAlias = dict[str, tuple[tuple[int, ...], np.dtype[Any], int]]
 # in it. Then come these columns, 8 bytes an entry (weights use half of theirs), then the fields.
 DATE_BYTES = 8
 BLOCK = "_block"
+
+_SPARE_RECORDS = 2  # the batch in use while the next is drawn, and the next
 HEADER = ("slots", "anchors", "outcome_slots", "groups", "group_sizes", "weights")
+
+
+def _references_unheld() -> int:
+    """What `getrefcount` says of a spare record that nobody holds: its pair, its block, and the
+    question, which Pythons count differently. Too high a number would hand out a batch twice."""
+    record = np.empty((), [(BLOCK, np.uint8, 8)])
+    spare = (record, record[BLOCK])
+    del record
+    return getrefcount(spare[0])
+
+
+_UNHELD = _references_unheld()
 
 
 class Plan:
     """The form of all blocks of one size: a record type, so that a column is a field of it.
 
     The field BLOCK covers the whole record: it is what the kernels are given.
+
+    Records are used again once nobody holds them or an array over them any more, which their
+    reference count tells; fresh memory costs more than filling it (a page fault every 4 KiB).
     """
 
-    __slots__ = ("dtype", "shape", "size", "source")
+    __slots__ = ("_spare", "_turn", "dtype", "shape", "size", "source")
 
     def __init__(self, columns: Columns, size: int, size_bytes: int, source: object = None) -> None:
         self.size = size
         self.shape = (size,)
-        self.source = source  # the memory the blocks are drawn from
+        # The memory the blocks are drawn from, weakly: it keeps its plans, and a cycle would hold
+        # gigabytes until the garbage collector comes by. One object has one such reference.
+        self.source = None if source is None else weakref.ref(source)
         places = {BLOCK: ((size_bytes,), np.dtype(np.uint8), 0), **columns}
         self.dtype = np.dtype(
             {
@@ -40,6 +61,32 @@ class Plan:
                 "itemsize": max(size_bytes, 1),
             }
         )
+        self._spare: list[tuple[NDArray[Any], U8] | None] = [None] * _SPARE_RECORDS
+        self._turn = 0
+
+    def new_record(self) -> tuple[NDArray[Any], U8]:
+        """A record that nobody else holds, and its bytes."""
+        self._turn = turn = (self._turn + 1) % _SPARE_RECORDS
+        spare = self._spare[turn]
+        if spare is not None and getrefcount(spare[0]) == _UNHELD:
+            return spare
+        record = np.empty((), self.dtype)
+        self._spare[turn] = spare = (record, record[BLOCK])
+        return spare
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Plan:
+        """A copied batch is still of its buffer."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A batch sent to another process is its columns: the buffer does not go with it."""
+        return _plan_of, (self.dtype, self.size)
+
+
+def _plan_of(dtype: np.dtype[Any], size: int) -> Plan:
+    plan = Plan({}, size, 0)
+    plan.dtype = dtype
+    return plan
 
 
 def batch_plan(layout: Layout, size: int, source: object) -> Plan:
@@ -63,7 +110,7 @@ def _column(name: str) -> Any:
 class Block:
     """Columns over one piece of memory."""
 
-    __slots__ = ("plan", "record")
+    __slots__ = ("block", "plan", "record")
 
     obs: NDArray[Any] = _column("obs")  # [size, ...]
     action: NDArray[Any] = _column("action")  # [size, ...]
@@ -71,17 +118,26 @@ class Block:
     next_obs: NDArray[Any] = _column("next_obs")  # [size, ...]
     terminated: NDArray[np.bool_] = _column("terminated")  # [size]
     truncated: NDArray[np.bool_] = _column("truncated")  # [size]
-    block: U8 = _column(BLOCK)  # all of it, as bytes
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.record = np.empty((), plan.dtype)
+        self.record, self.block = plan.new_record()  # block: all of it, as bytes
 
     def __getattr__(self, name: str) -> Any:
         """Columns of the user's own."""
-        if name in ("plan", "record") or name not in self.columns:
+        if name in Block.__slots__ or name not in self.columns:
             raise AttributeError(f"{type(self).__name__} has no column {name!r}")
         return self.record[name]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For `copy` and `pickle`: all but the bytes, which are the record's own."""
+        names = (name for kind in type(self).__mro__ for name in getattr(kind, "__slots__", ()))
+        return {name: getattr(self, name) for name in names if name != "block"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+        self.block = self.record[BLOCK]
 
     @property
     def size(self) -> int:
@@ -130,7 +186,7 @@ class Batch(Block):
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.record = np.empty((), plan.dtype)
+        self.record, self.block = plan.new_record()
         self._outcomes: Outcomes | None = None
 
     @property
@@ -154,15 +210,14 @@ class Batch(Block):
     def average(self, targets: Any) -> Any:
         """The target of each entry from the targets of the rows of `outcomes` (eq. 10).
 
-        Takes what `outcomes` gave one value a row for: a NumPy array, or anything with NumPy's
-        arithmetic and `index_add`, such as a torch tensor.
+        Takes one value a row of `outcomes`: an array, or a torch tensor.
         """
         if self._outcomes is None:
             return targets
         found = self._outcomes
         if len(targets) != found.size:
             raise ValueError(f"expected {found.size} targets, one an outcome, got {len(targets)}")
-        if isinstance(targets, np.ndarray):
+        if not hasattr(targets, "new_tensor"):
             return np.add.reduceat(found.shares * targets, found.starts[:-1])
         shares = targets.new_tensor(found.shares)
         owner = np.repeat(np.arange(self.size), np.diff(found.starts))

@@ -170,6 +170,24 @@ def assign(index, slots, masses):
 
 
 @njit(cache=True, forceinline=True)
+def fill_group(index, group, mass):
+    """Give all members of a group one mass. The sums above them wait for `rebuild`."""
+    count = index.vec[group, 0]
+    for k in range(count):
+        index.tree[np.uint64(member(index.vec, index.pool, group, k))] = mass
+    index.sums[group] = count * mass
+    index.wear[group] = 1
+    if index.floors.size > 0:
+        lower_min(index.floors, index.floor_levels, group, mass)
+
+
+@njit(cache=True, forceinline=True)
+def rebuild(index):
+    """Recompute the tree from its leaves, after any number of `fill_group`."""
+    rebuild_sums(index.tree, index.levels)
+
+
+@njit(cache=True, forceinline=True)
 def find(index, targets, out):
     """The slots on which targets in [0, total] of cumulative mass fall. `targets` is used up."""
     find_slots(index.tree, index.levels, targets, out)
@@ -227,6 +245,8 @@ def check_index(index: Index, live: I64) -> tuple[bool, str]:
     bad = np.flatnonzero(alive & ~((masses > 0) & np.isfinite(masses)))
     if bad.size:
         return False, f"live slot {bad[0]} has mass {masses[bad[0]]}"
+    if not np.isfinite(index.tree[-1]):
+        return False, f"the total mass is {index.tree[-1]}"
     bad = np.flatnonzero(~alive & (masses != 0))
     if bad.size:
         return False, f"empty slot {bad[0]} has mass {masses[bad[0]]}"
@@ -235,7 +255,7 @@ def check_index(index: Index, live: I64) -> tuple[bool, str]:
     if not np.array_equal(again, index.tree):
         return False, "a node of the tree is not the sum of its children"
     if index.items.shape[0] == 0:
-        return True, ""
+        return _check_floors(index, np.where(alive, masses, np.inf))
     ungrouped = np.flatnonzero(alive[: index.items.shape[0]] != (index.items[:, 0] != NONE))
     if ungrouped.size:
         return False, f"slot {ungrouped[0]} is live or in a group, but not both"
@@ -247,7 +267,24 @@ def check_index(index: Index, live: I64) -> tuple[bool, str]:
     exact = np.bincount(
         index.items[live, 0].astype(np.int64), weights=masses[live], minlength=index.sums.size
     )
-    off = np.flatnonzero(np.abs(index.sums - exact) > 1e-9 * exact)
+    off = np.flatnonzero(~(np.abs(index.sums - exact) <= 1e-9 * exact))
     if off.size:
         return False, f"group {off[0]} sums to {exact[off[0]]} but keeps {index.sums[off[0]]}"
+    counts = index.vec[:, 0]
+    means = np.full(counts.size, np.inf)
+    np.divide(index.sums, counts, out=means, where=counts > 0)
+    return _check_floors(index, means)
+
+
+def _check_floors(index: Index, leaves: F64) -> tuple[bool, str]:
+    """Whether the tree of minima, if kept, is that of these leaves."""
+    if index.floors.size == 0:
+        return True, ""
+    expected = np.full(index.floors.size, np.inf)
+    expected[: leaves.size] = leaves
+    for below, here in zip(index.floor_levels[:-1], index.floor_levels[1:], strict=True):
+        nodes = expected[below:here].reshape(-1, 8).min(axis=1)
+        expected[here : here + nodes.size] = nodes
+    if not np.allclose(expected, index.floors, rtol=1e-9, atol=0.0):
+        return False, "a node of the tree of minima is not the least of its children"
     return True, ""

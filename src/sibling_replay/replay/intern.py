@@ -123,3 +123,34 @@ def leave_key(keys, partition, item):
         forget(keys, partition, part)
         return part, True
     return part, False
+
+
+@njit(cache=True)
+def first_bad_place(keys, partition, rows):
+    """The first place of the table that is wrong; -1 if none is; the table's size if a key is
+    missing. Right is: a part that has members, is here only, has the hash of its key and is found
+    from its home. The partition must have been checked, for its members are followed."""
+    parts = keys.hashes.size
+    places = keys.table.size
+    seen = np.zeros(parts, dtype=np.bool_)
+    found = 0
+    for place in range(places):
+        part = np.int64(keys.table[place]) - 1
+        if part == -1:
+            continue
+        if not 0 <= part < parts or seen[part] or partition.vec[part, 0] < 1:
+            return place
+        seen[part] = True
+        found += 1
+        first = member(partition.vec, partition.pool, part, 0)
+        if _hash(rows[first], keys.spec) != keys.hashes[part]:
+            return place
+        step = _home(keys.hashes[part], places)
+        while step != place:
+            if keys.table[step] == 0:
+                return place
+            step = step + 1 if step + 1 < places else 0
+    for part in range(parts):
+        if partition.vec[part, 0] > 0 and not seen[part]:
+            return places
+    return -1

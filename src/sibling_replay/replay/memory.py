@@ -28,15 +28,31 @@ from sibling_replay.replay.index import (
     new_index,
     remove,
 )
-from sibling_replay.replay.intern import KeyTable, forget, intern, leave_key, new_key_table
-from sibling_replay.replay.partition import Partition, check_partition, join, leave, new_partition
-from sibling_replay.replay.payload import LAYOUT_COLUMNS, Layout, pack_row
+from sibling_replay.replay.intern import (
+    KeyTable,
+    first_bad_place,
+    forget,
+    intern,
+    leave_key,
+    new_key_table,
+)
+from sibling_replay.replay.partition import (
+    NONE,
+    PARTS_USED,
+    Partition,
+    check_partition,
+    join,
+    leave,
+    new_partition,
+)
+from sibling_replay.replay.payload import LAYOUT_COLUMNS, Layout, gather, pack_row
 
 # Places in `counts` and in `peaks`.
 ADDED, LIVE, DROPPED, ROW_WORDS = range(4)
 MAX_PRIORITY, MAX_MASS = range(2)
 
 _FULL_HASH = 0xFFFFFFFF
+_MOST_ADDED = 2**62  # far from where the count of additions would overflow
 
 
 class Memory:
@@ -67,6 +83,11 @@ class Memory:
         self.group_outcomes: Partition = new_partition(kept, kept)  # outcomes in groups
         self.counts: I64 = np.array([0, 0, 0, layout.row_words], dtype=np.int64)
         self.peaks: F64 = np.ones(2)  # largest raw priority ever assigned, and its mass
+        # Arrays that never change: a state whose copies differ is of another memory.
+        self._fixed = {
+            name: self.arrays()[name].copy()
+            for name in ("index.levels", "index.floor_levels", "keys.spec", "outcome_keys.spec")
+        }
         self.handle = handle_of(
             [
                 *self.index,
@@ -84,11 +105,11 @@ class Memory:
 
     @property
     def grouped(self) -> bool:
-        return self.index.items.shape[0] > 0
+        return bool(self.index.items.shape[0])
 
     @property
     def counts_outcomes(self) -> bool:
-        return self.outcomes.items.shape[0] > 0
+        return bool(self.outcomes.items.shape[0])
 
     @property
     def live(self) -> int:
@@ -115,6 +136,16 @@ class Memory:
             plan = self._plans[size] = batch_plan(self.layout, size, self)
         return Batch(plan)
 
+    def read(self, slots: I64) -> dict[str, NDArray[Any]]:
+        """The stored values of live slots, as columns."""
+        places, size_bytes = self.layout.columns(slots.size)
+        block = np.empty(size_bytes, dtype=np.uint8)
+        gather(self.rows, self.layout.table, slots, slots, block, 0)
+        return {
+            name: np.ndarray(shape, dtype, block, offset)
+            for name, (shape, dtype, offset) in places.items()
+        }
+
     def generations(self) -> I64:
         """How often each slot has been filled."""
         slots = np.arange(self.capacity)
@@ -134,36 +165,61 @@ class Memory:
 
     def check_valid(self) -> tuple[bool, str]:
         """Whether every structure agrees with every other."""
-        if self.live != min(self.added, self.capacity):
+        for name, fixed in self._fixed.items():
+            if not np.array_equal(self.arrays()[name], fixed):
+                return False, f"{name} is not that of a memory of this layout and capacity"
+        if self.counts[ROW_WORDS] != self.layout.row_words:
+            return False, f"rows of {self.counts[ROW_WORDS]} words"
+        if self.live != min(self.added, self.capacity) or not 0 <= self.added < _MOST_ADDED:
             return False, f"{self.live} live entries after {self.added} additions"
-        if not self.peaks[MAX_PRIORITY] > 0:
-            return False, f"the largest priority is {self.peaks[MAX_PRIORITY]}"
+        if self.counts[DROPPED] < 0:
+            return False, f"{self.counts[DROPPED]} dropped updates"
+        if not ((self.peaks > 0) & np.isfinite(self.peaks)).all():
+            return False, f"the largest priority is {self.peaks[MAX_PRIORITY]}, its mass " + str(
+                self.peaks[MAX_MASS]
+            )
         live = np.arange(self.live)
         ok, why = check_index(self.index, live)
         if not ok:
             return False, why
         if self.grouped:
             ok, why = self._check_keys(
-                self.index.items[: self.live, 0], self.layout.key_bytes, "group"
+                self.keys, Partition(*self.index[4:9]), self.layout.key_bytes, "group"
             )
         if ok and self.counts_outcomes:
-            ok, why = check_partition(self.outcomes)
-            if ok:
-                ok, why = check_partition(self.group_outcomes)
-            if ok:
-                ok, why = self._check_keys(
-                    self.outcomes.items[: self.live, 0], self.layout.outcome_bytes, "outcome"
-                )
-            if ok:
-                parent = self.group_outcomes.items[self.outcomes.items[: self.live, 0], 0]
-                if not np.array_equal(parent, self.index.items[: self.live, 0]):
-                    return False, "an entry's outcome belongs to another group than the entry"
+            ok, why = self._check_outcomes()
         return ok, why
 
-    def _check_keys(self, parts: NDArray[np.int32], size: int, what: str) -> tuple[bool, str]:
-        """Same leading bytes if and only if same part."""
+    def _check_outcomes(self) -> tuple[bool, str]:
+        """Whether every entry has an outcome, and every outcome the group of its entries."""
+        for partition in (self.outcomes, self.group_outcomes):
+            ok, why = check_partition(partition)
+            if not ok:
+                return False, f"outcomes: {why}"
+        own = self.outcomes.items[:, 0]
+        if not np.array_equal(own != NONE, np.arange(self.capacity) < self.live):
+            return False, "a slot is live or has an outcome, but not both"
+        if not np.array_equal(self.group_outcomes.items[:, 0] != NONE, self.outcomes.vec[:, 0] > 0):
+            return False, "an outcome has entries or a group, but not both"
+        parent = self.group_outcomes.items[own[: self.live], 0]
+        if not np.array_equal(parent, self.index.items[: self.live, 0]):
+            return False, "an entry's outcome belongs to another group than the entry"
+        return self._check_keys(
+            self.outcome_keys, self.outcomes, self.layout.outcome_bytes, "outcome"
+        )
+
+    def _check_keys(
+        self, table: KeyTable, partition: Partition, size: int, what: str
+    ) -> tuple[bool, str]:
+        """Same leading bytes if and only if same part, and the table finds every part."""
+        parts = partition.items[: self.live, 0]
+        place = int(first_bad_place(table, partition, self.rows))
+        if place >= 0:
+            return False, f"the table of {what} keys is wrong at place {place}"
         if parts.size == 0:
             return True, ""
+        if np.any(parts >= partition.heads[PARTS_USED]):
+            return False, f"a {what} has an id that was not handed out"
         keys = np.ascontiguousarray(self.rows[: self.live].view(np.uint8)[:, :size])
         _, by_key = np.unique(keys.view(f"V{size}"), return_inverse=True)
         pairs = np.unique(by_key.ravel().astype(np.int64) << 32 | parts)

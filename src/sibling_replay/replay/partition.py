@@ -21,7 +21,7 @@ POOL_PER_ITEM = 3
 _SIZES = 32  # free lists, one per block size 2^k
 _USED = 32  # heads[_USED]: pool entries handed out so far
 _FREE_PART = 33  # heads[_FREE_PART]: first part id on the free list
-_PARTS_USED = 34  # heads[_PARTS_USED]: part ids handed out so far
+PARTS_USED = 34  # heads[PARTS_USED]: part ids handed out so far
 NONE = -1
 
 
@@ -36,16 +36,16 @@ class Partition(NamedTuple):
 
 
 def new_partition(items: int, parts: int) -> Partition:
-    heads = np.full(_PARTS_USED + 1, NONE, dtype=np.int32)
+    heads = np.full(PARTS_USED + 1, NONE, dtype=np.int32)
     heads[_USED] = 0
-    heads[_PARTS_USED] = 0
+    heads[PARTS_USED] = 0
     members = np.zeros((items, 2), dtype=np.int32)
     members[:, 0] = NONE
     return Partition(
         items=members,
         vec=np.zeros((parts, 2), dtype=np.int32),
         klass=np.zeros(parts, dtype=np.uint8),
-        pool=np.empty(POOL_PER_ITEM * items, dtype=np.int32),
+        pool=np.zeros(POOL_PER_ITEM * items, dtype=np.int32),
         heads=heads,
     )
 
@@ -82,7 +82,7 @@ def _repack(p):
     old = p.pool[: p.heads[_USED]].copy()
     p.heads[:_SIZES] = NONE
     used = np.int64(0)
-    for part in range(p.heads[_PARTS_USED] if p.heads[_PARTS_USED] > 0 else p.vec.shape[0]):
+    for part in range(p.heads[PARTS_USED] if p.heads[PARTS_USED] > 0 else p.vec.shape[0]):
         count = p.vec[part, 0]
         if count < 2:
             continue
@@ -164,8 +164,8 @@ def new_part(p):
     if part != NONE:
         p.heads[_FREE_PART] = p.vec[part, 1]
     else:
-        part = p.heads[_PARTS_USED]
-        p.heads[_PARTS_USED] = part + 1
+        part = p.heads[PARTS_USED]
+        p.heads[PARTS_USED] = part + 1
     return np.int64(part)
 
 
@@ -177,24 +177,45 @@ def free_part(p, part):
 
 
 def check_partition(p: Partition) -> tuple[bool, str]:
-    """Whether every member is where its item says, and every item is in the vector of its part."""
-    counts = np.bincount(
-        p.items[p.items[:, 0] >= 0, 0].astype(np.int64), minlength=p.vec.shape[0]
-    )
-    if not np.array_equal(counts, p.vec[:, 0]):
-        part = int(np.flatnonzero(counts != p.vec[:, 0])[0])
-        return False, f"part {part} counts {p.vec[part, 0]} members but has {counts[part]}"
+    """Whether every member is where its item says, and every item is in the vector of its part.
+
+    The arrays may come from a damaged file, and compiled code follows any index: so nothing is
+    followed here that has not been compared with its bounds.
+    """
+    parts, used = p.vec.shape[0], int(p.heads[_USED])
+    if not 0 <= used <= p.pool.size:
+        return False, f"{used} entries of a pool of {p.pool.size} are in use"
+    owner = p.items[:, 0].astype(np.int64)
+    bad = np.flatnonzero((owner < NONE) | (owner >= parts))
+    if bad.size:
+        return False, f"item {bad[0]} is in part {owner[bad[0]]} of {parts}"
+    counts = np.bincount(owner[owner >= 0], minlength=parts)
+    bad = np.flatnonzero(counts != p.vec[:, 0])
+    if bad.size:
+        return False, f"part {bad[0]} counts {p.vec[bad[0], 0]} members but has {counts[bad[0]]}"
+    size_class, start = p.klass.astype(np.int64), p.vec[:, 1].astype(np.int64)
+    room = np.int64(1) << np.minimum(size_class, _SIZES)
+    outside = (size_class >= _SIZES) | (room < counts) | (start < 0) | (start + room > used)
+    outside |= size_class == 0
+    bad = np.flatnonzero(np.where(counts > 1, outside, (counts == 1) & (size_class != 0)))
+    if bad.size:
+        return False, f"the vector of part {bad[0]} is too small or outside the pool"
     wrong = int(_first_misplaced(p))
     if wrong >= 0:
         return False, f"item {wrong} is not where it says it is"
     overlap = int(_first_overlap(p))
     if overlap >= 0:
         return False, f"the vector of part {overlap} overlaps another block"
+    if overlap < NONE:
+        return False, f"the free blocks of 2^{-2 - overlap} entries overlap or leave the pool"
+    if not _check_free_parts(p):
+        return False, "the list of free parts is broken"
     return True, ""
 
 
 @njit(cache=True)
 def _first_misplaced(p):
+    """The first item that is not where it says; vectors are known to lie inside the pool."""
     for item in range(p.items.shape[0]):
         part = p.items[item, 0]
         if part != NONE:
@@ -206,21 +227,47 @@ def _first_misplaced(p):
 
 @njit(cache=True)
 def _first_overlap(p):
+    """The first part whose vector is not its own; -2 - k if the free blocks of 2^k are broken."""
+    used = np.int64(p.heads[_USED])
     taken = np.zeros(p.pool.size, dtype=np.bool_)
-    for size_class in range(1, _SIZES):
-        block = p.heads[size_class]
+    for size_class in range(_SIZES):
+        block = np.int64(p.heads[size_class])
         while block != NONE:
-            for k in range(1 << size_class):
-                taken[block + k] = True
-            block = p.pool[block]
+            end = block + (np.int64(1) << size_class)
+            if size_class == 0 or block < 0 or end > used or taken[block:end].any():
+                return -2 - size_class
+            taken[block:end] = True
+            block = np.int64(p.pool[block])
     for part in range(p.vec.shape[0]):
         if p.vec[part, 0] > 1:
-            room = 1 << np.int64(p.klass[part])
-            start = p.vec[part, 1]
-            if room < p.vec[part, 0] or start + room > p.heads[_USED]:
+            start = np.int64(p.vec[part, 1])
+            end = start + (np.int64(1) << np.int64(p.klass[part]))
+            if taken[start:end].any():
                 return part
-            for k in range(room):
-                if taken[start + k]:
-                    return part
-                taken[start + k] = True
+            taken[start:end] = True
     return -1
+
+
+@njit(cache=True)
+def _check_free_parts(p):
+    """Whether the ids handed out are the parts with members and those on the free list. Ids that
+    are the caller's own (as groups are to their outcomes) are not handed out here."""
+    handed_out = np.int64(p.heads[PARTS_USED])
+    part = np.int64(p.heads[_FREE_PART])
+    if not 0 <= handed_out <= p.vec.shape[0]:
+        return False
+    if handed_out == 0:
+        return part == NONE
+    expected = np.int64(0)
+    for i in range(p.vec.shape[0]):
+        if p.vec[i, 0] == 0 and i < handed_out:
+            expected += 1
+        elif p.vec[i, 0] > 0 and i >= handed_out:
+            return False
+    free = np.int64(0)
+    while part != NONE:
+        if not 0 <= part < handed_out or p.vec[part, 0] != 0 or free == expected:
+            return False
+        free += 1
+        part = np.int64(p.vec[part, 1])
+    return free == expected

@@ -13,6 +13,8 @@ for every schema.
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -30,13 +32,12 @@ LAYOUT_COLUMNS = 4
 
 _0, _1, _2, _3, _4, _7, _8 = (np.uint64(i) for i in (0, 1, 2, 3, 4, 7, 8))
 
-# Eight bytes that are 0 or 1, times this, have their bits side by side in the top byte.
+# Eight bytes that are 0 or 1, times _PACK, have their bits side by side in the top byte, the first
+# element in the lowest bit. A byte in all eight lanes, masked by _BITS, has in lane k its bit k.
 _PACK = np.uint64(0x0102040810204080)
-_UNPACK = np.zeros(256, dtype=np.uint64)
-for _bits in range(256):
-    _eight = np.array([(_bits >> i) & 1 for i in range(8)], dtype=np.uint8)
-    with np.errstate(over="ignore"):
-        _UNPACK[int((_eight.view(np.uint64)[0] * _PACK) >> np.uint64(56))] = _eight.view(np.uint64)[0]
+_BITS = np.uint64(0x8040201008040201)
+_LANES = np.uint64(0x0101010101010101)
+_CARRY = np.uint64(0x7F7F7F7F7F7F7F7F)  # added to a lane, sets its top bit unless the lane is zero
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,16 @@ class Field:
     shape: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dtype", np.dtype(self.dtype))
-        object.__setattr__(self, "shape", tuple(int(n) for n in self.shape))
+        try:
+            dtype, shape = np.dtype(self.dtype), tuple(operator.index(n) for n in self.shape)
+        except TypeError as error:
+            raise TypeError(
+                f"a field is a dtype and a tuple of whole numbers, not {self.dtype!r} and "
+                f"{self.shape!r}"
+            ) from error
+        # Rows and blocks are in the machine's byte order, whatever the caller's arrays are in.
+        object.__setattr__(self, "dtype", dtype.newbyteorder("="))
+        object.__setattr__(self, "shape", shape)
         if self.dtype.kind not in "biuf" or self.dtype.itemsize > 8:
             raise TypeError(
                 f"a field needs a boolean, integer or float dtype of at most 64 bits, "
@@ -65,7 +74,7 @@ class Field:
     @property
     def width(self) -> int:
         """Bytes of one element in a column."""
-        return self.dtype.itemsize * int(np.prod(self.shape))
+        return self.dtype.itemsize * math.prod(self.shape)
 
     @property
     def stored_width(self) -> int:
@@ -144,6 +153,15 @@ def _fit(alignment: int, offset: int) -> int:
     return alignment if offset % alignment == 0 else -alignment
 
 
+@njit(cache=True, forceinline=True)
+def _truths(word):
+    """Eight bytes as 1 where any bit is set: not every byte that NumPy takes for True is a 1."""
+    word |= word >> _4
+    word |= word >> _2
+    word |= word >> _1
+    return word & _LANES
+
+
 @njit(cache=True)
 def pack_row(block, table, count, i, row):
     """Entry i of a block of `count` as a row."""
@@ -159,10 +177,11 @@ def pack_row(block, table, count, i, row):
         if table[f, _PACKED]:
             if width & _7 == _0:
                 for k in range(width >> _3):
-                    cells[offset + k] = np.uint8((words[(first >> _3) + k] * _PACK) >> np.uint64(56))
+                    bits = _truths(words[(first >> _3) + k]) * _PACK
+                    cells[offset + k] = np.uint8(bits >> np.uint64(56))
             else:
                 for k in range(width):
-                    cells[offset + (k >> _3)] |= np.uint8(block[first + k] << (_7 - (k & _7)))
+                    cells[offset + (k >> _3)] |= np.uint8((block[first + k] != 0) << (_7 - (k & _7)))
         elif width & _3 == _0:
             for k in range(width >> _2):
                 row[(offset >> _2) + k] = halves[(first >> _2) + k]
@@ -195,8 +214,9 @@ def gather(rows, table, slots, outcome_slots, block, start):
                 for i in range(count):
                     first = ((np.uint64(source[i]) * stride) << _2) + offset
                     for k in range(width >> _3):
-                        out_doubles[to] = _UNPACK[cells[first + k]]
-                        to += _1
+                        bits = (np.uint64(cells[first + k]) * _LANES) & _BITS
+                        out_doubles[to + k] = ((bits + _CARRY) >> _7) & _LANES
+                    to += width >> _3
             else:
                 for i in range(count):
                     first = ((np.uint64(source[i]) * stride) << _2) + offset

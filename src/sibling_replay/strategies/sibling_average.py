@@ -10,7 +10,7 @@ import numpy as np
 
 from sibling_replay.replay.arrays import F64, I64
 from sibling_replay.replay.batch import Batch, Outcomes, Plan
-from sibling_replay.replay.memory import Memory
+from sibling_replay.replay.memory import DROPPED, Memory
 from sibling_replay.rng import Uniforms
 from sibling_replay.strategies.base import Strategy, refuse_unfit
 from sibling_replay.strategies.draws import (
@@ -94,20 +94,25 @@ class SiblingAverage(Strategy):
             refuse_unfit(batch, errors, unfit)
         slots, proposed = batch.slots, errors
         if self.update_all_siblings and self.max_siblings is None:
-            groups, place = np.unique(batch.groups, return_inverse=True)
+            groups, first, place = np.unique(batch.groups, return_index=True, return_inverse=True)
+            if groups[0] < 0 or groups[-1] >= memory.index.vec.shape[0]:
+                raise ValueError(f"the batch names groups {groups[0]} to {groups[-1]}")
             largest = np.zeros(groups.size)
             np.maximum.at(largest, place, errors)
             slots, of_group = list_members(memory.handle, groups, batch.added)
             proposed = largest[of_group]
+            memory.counts[DROPPED] += batch.group_sizes[first].sum() - slots.size
         elif self.update_all_siblings:
             outcomes = batch.outcomes
             slots = outcomes.slots
             proposed = np.repeat(errors, np.diff(outcomes.starts))
         # The last assignment stays, so in rising order the largest does.
         order = np.argsort(proposed, kind="stable")
-        refresh_slots(
+        unfit = refresh_slots(
             memory.handle, slots[order], proposed[order], batch.added, self.alpha, self.epsilon
         )
+        if unfit != -1:
+            raise ValueError(f"slot {slots[order][-2 - unfit]} of the batch holds no entry")
 
     def law(self, masses: F64, groups: I64) -> Law:
         anchor = prioritized_probabilities(masses)

@@ -16,8 +16,17 @@ from numba import njit
 from numpy.typing import DTypeLike, NDArray
 
 from sibling_replay.envs import TabularModel
-from sibling_replay.replay.index import Index, assign, draw_subset, find, new_index, pick, stratify
-from sibling_replay.replay.partition import member
+from sibling_replay.replay.index import (
+    Index,
+    assign,
+    draw_subset,
+    fill_group,
+    find,
+    new_index,
+    pick,
+    rebuild,
+    stratify,
+)
 from sibling_replay.strategies.power import write_powers
 from sibling_replay.strategies.weights import BY_BATCH, write_weights
 from sibling_replay.training.config import RunConfig
@@ -112,9 +121,8 @@ def new_memory(config: RunConfig, n_groups: int, width: int) -> Memory:
 def new_batch(config: RunConfig, width: int, dtype: DTypeLike) -> Batch:
     """Arrays for one minibatch, reused by every update of a run."""
     size, subset = config.batch_size, config.max_siblings or 0
-    whole_groups = config.method == "AVG"
-    terms = size * (width if whole_groups else max(subset, 1))
-    addressed = max(size, config.capacity) if whole_groups else size * max(subset, 1)
+    terms = size * (width if config.method == "AVG" else max(subset, 1))
+    addressed = size * max(subset, 1)
     return Batch(
         anchors=np.zeros(size, np.int64),
         slots=np.zeros(size, np.int64),
@@ -241,12 +249,13 @@ def refresh(memory, batch, method, alpha, update_all):
     if method != AVG and method != AVG_SUBSET:
         assign(memory.entries, batch.slots, batch.masses)
         return largest
-    if not update_all:
-        count = _propose_anchors(memory, batch)
-    elif method == AVG:
-        count = _propose_groups(memory, batch)
-    else:
+    if update_all and method == AVG:
+        _fill_groups(memory, batch)
+        return largest
+    if update_all:
         count = _propose_siblings(memory, batch)
+    else:
+        count = _propose_anchors(memory, batch)
     assign(memory.entries, batch.proposed_slots[:count], batch.proposed_masses[:count])
     return largest
 
@@ -290,20 +299,14 @@ def _propose_siblings(memory, batch):
 
 
 @njit(**_KERNEL)
-def _propose_groups(memory, batch):
+def _fill_groups(memory, batch):
     """Every member of every group in the batch gets the largest priority of the group's rows."""
     best = memory.best
     for b in range(batch.masses.size):
         best[batch.groups[b]] = max(best[batch.groups[b]], batch.masses[b])
-    count = 0
     for b in range(batch.masses.size):
         group = batch.groups[b]
-        mass = best[group]
-        best[group] = 0.0
-        if mass > 0.0:
-            for k in range(memory.entries.vec[group, 0]):
-                slot = member(memory.entries.vec, memory.entries.pool, group, k)
-                batch.proposed_slots[count] = slot
-                batch.proposed_masses[count] = mass
-                count += 1
-    return count
+        if best[group] > 0.0:
+            fill_group(memory.entries, group, best[group])
+            best[group] = 0.0
+    rebuild(memory.entries)

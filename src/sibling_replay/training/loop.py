@@ -24,6 +24,10 @@ _ENTRY: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 _KERNEL: dict[str, Any] = {**_ENTRY, "no_cpython_wrapper": True}  # called by kernels only
 _INLINE: dict[str, Any] = {**_KERNEL, "inline": "always"}  # spares copying 100 arrays' descriptors
 
+# Steps after which an evaluation episode is given up: an environment without a time limit may hold
+# a greedy policy for ever.
+LONGEST_EVALUATION = 10_000
+
 CLOCK = np.dtype(
     [
         ("step", np.int64),  # steps taken
@@ -211,6 +215,7 @@ def _evaluate(run):
     curve = run.curve
     world = run.world
     n_actions = run.network.bias3.size
+    limit = min(world.time_limit, LONGEST_EVALUATION)
     all_values(run.network, curve.values)
     for state in range(curve.policy.size):
         curve.policy[state] = state * n_actions + first_largest(curve.values[state])
@@ -227,7 +232,7 @@ def _evaluate(run):
             elapsed += 1
             total += world.reward[group, o]
             success |= world.success[group, o]
-            ended = world.terminated[group, o] or elapsed >= world.time_limit
+            ended = world.terminated[group, o] or elapsed >= limit
             state = world.next_state[group, o]
         successes += success
     curve.step[clock.evaluations] = clock.step

@@ -86,24 +86,25 @@ def new_network(layers: Layers, max_rows: int, dtype: DTypeLike = np.float32) ->
     grad = np.zeros_like(theta)
     n_states, hidden, n_actions = w1.shape[1], w2.shape[0], w3.shape[0]
     rows = min(max_rows, n_states)
-    network = Network(
-        theta,
-        np.zeros_like(theta),
-        np.zeros_like(theta),
-        grad,
-        *_views(theta, pieces),
-        *_views(grad, pieces),
-        target=np.zeros((n_states, n_actions), dtype),
-        row_of=np.full(n_states, -1, np.int32),
-        states=np.zeros(rows, np.int32),
-        hidden1=np.zeros((rows, hidden), dtype),
-        hidden2=np.zeros((rows, hidden), dtype),
-        values=np.zeros((rows, n_actions), dtype),
-        d_values=np.zeros((rows, n_actions), dtype),
-        d_hidden2=np.zeros((rows, hidden), dtype),
-        d_hidden1=np.zeros((rows, hidden), dtype),
-        scratch=np.zeros(hidden, dtype),
-    )
+    names = ("first", "bias1", "second", "bias2", "third", "bias3")
+    arrays: dict[str, NDArray[Any]] = {
+        "theta": theta,
+        "mean": np.zeros_like(theta),
+        "square": np.zeros_like(theta),
+        "grad": grad,
+        **dict(zip(names, _views(theta, pieces), strict=True)),
+        **{f"grad_{n}": view for n, view in zip(names, _views(grad, pieces), strict=True)},
+        "target": np.zeros((n_states, n_actions), dtype),
+        "row_of": np.full(n_states, -1, np.int32),
+        "states": np.zeros(rows, np.int32),
+        **{name: np.zeros((rows, n_actions), dtype) for name in ("values", "d_values")},
+        **{
+            name: np.zeros((rows, hidden), dtype)
+            for name in ("hidden1", "hidden2", "d_hidden1", "d_hidden2")
+        },
+        "scratch": np.zeros(hidden, dtype),
+    }
+    network = Network(**arrays)
     all_values(network, network.target)
     return network
 
@@ -288,7 +289,7 @@ def _squared_norm(vector):
 
 
 @njit(**_FASTER)
-def _adam_pass(theta, mean, square, grad, coefficients):
+def adam_pass(theta, mean, square, grad, coefficients):
     """One fused, vectorised pass. Moments below 1e-30 become 0: there they are far beneath Adam's
     epsilon, and numbers too small to be normalised would slow the pass down two- or threefold."""
     clip, b1, b2, c1, c2, step, root_scale, epsilon, tiny = coefficients
@@ -323,7 +324,7 @@ def optimize(net, n, update, learning_rate, grad_clip):
         dtype(ADAM_EPSILON),
         dtype(1e-30),
     )
-    _adam_pass(net.theta, net.mean, net.square, net.grad, coefficients)
+    adam_pass(net.theta, net.mean, net.square, net.grad, coefficients)
     for row in range(n):
         net.grad_first[net.states[row]] = dtype(0)
 

@@ -1,4 +1,4 @@
-"""The algorithm, readably: Double DQN with a `ReplayBuffer`, in torch, on any Gymnasium environment.
+"""The algorithm, readably: Double DQN with a `ReplayBuffer`, in torch, on any Gymnasium env.
 
 This is what the compiled trainer must agree with: given the same config on a tabular environment,
 both take the same actions, draw the same slots and reach the same values up to rounding. The loop
@@ -34,6 +34,7 @@ from sibling_replay import (
 from sibling_replay.envs import TabularModel
 from sibling_replay.rng import streams
 from sibling_replay.training.config import RunConfig, gym_id
+from sibling_replay.training.loop import LONGEST_EVALUATION
 from sibling_replay.training.network import initial_layers
 from sibling_replay.training.results import RunResult
 from sibling_replay.training.tabular import SEED_BOUND
@@ -44,7 +45,7 @@ IsSuccess = Callable[
 
 
 class DoubleDQN:
-    """A Q-network with its target and optimizer. Observations of a Discrete space become one-hot."""
+    """A Q-network with its target and optimizer. Discrete observations become one-hot."""
 
     def __init__(
         self,
@@ -61,8 +62,9 @@ class DoubleDQN:
         self.gamma = gamma
         self.grad_clip = grad_clip
         self.dtype = next(network.parameters()).dtype
-        discrete = isinstance(observation_space, spaces.Discrete)
-        self._one_hot = torch.eye(int(observation_space.n), dtype=self.dtype) if discrete else None
+        self._one_hot: Tensor | None = None
+        if isinstance(observation_space, spaces.Discrete):
+            self._one_hot = torch.eye(int(observation_space.n), dtype=self.dtype)
 
     def features(self, obs: Any) -> Tensor:
         """A batch of observations as the network takes it."""
@@ -82,7 +84,7 @@ class DoubleDQN:
             next_obs = self.features(outcomes.next_obs)
             best = self.network(next_obs).argmax(dim=1, keepdim=True)
             bootstrap = self.target(next_obs).gather(1, best).squeeze(1)
-            going = torch.as_tensor(~(outcomes.terminated | outcomes.truncated))
+            going = torch.as_tensor(~(outcomes.terminated | outcomes.truncated)).to(self.dtype)
             reward = torch.as_tensor(outcomes.reward).to(self.dtype)
             targets = batch.average(reward + self.gamma * going * bootstrap)  # eq. 11, eq. 12
 
@@ -92,10 +94,11 @@ class DoubleDQN:
         loss = (torch.as_tensor(batch.weights) * errors**2).mean()
 
         self.optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         nn.utils.clip_grad_norm_(self.network.parameters(), self.grad_clip)
         self.optimizer.step()
-        return errors.detach().numpy()
+        before: NDArray[Any] = errors.detach().numpy()
+        return before
 
     def copy_target(self) -> None:
         """The hard target update."""
@@ -165,13 +168,14 @@ def evaluate(
     for _ in range(episodes):
         obs, _ = env.reset(seed=seed)
         seed = None
-        success = ended = False
-        while not ended:
+        success = False
+        for _ in range(LONGEST_EVALUATION):
             action = learner.greedy(obs)
             next_obs, reward, terminated, truncated, _ = env.step(action)
             total += float(reward)
             success |= is_success(obs, action, float(reward), next_obs, terminated)
-            ended = terminated or truncated
+            if terminated or truncated:
+                break
             obs = next_obs
         successes += success
     return total / episodes, successes / episodes
@@ -246,7 +250,12 @@ def strategy_of(config: RunConfig) -> Strategy:
             max_siblings=config.max_siblings,
             update_all_siblings=config.update_all_siblings,
         )
-    kinds = {"DDQN": Uniform, "PER": Prioritized, "SAMPLE": SiblingSample, "MODEL": SiblingModel}
+    kinds: dict[str, Callable[..., Strategy]] = {
+        "DDQN": Uniform,
+        "PER": Prioritized,
+        "SAMPLE": SiblingSample,
+        "MODEL": SiblingModel,
+    }
     return kinds[config.method](alpha=config.alpha)
 
 

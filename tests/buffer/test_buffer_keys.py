@@ -1,0 +1,271 @@
+"""Siblings: equal keys and only those, whatever the hashes do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from buffer_kit import assert_refused, assert_valid, differences, schema, snapshot, tabular
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from sibling_replay import (
+    Field,
+    Prioritized,
+    ReplayBuffer,
+    SiblingAverage,
+    SiblingModel,
+    SiblingSample,
+)
+from sibling_replay.replay.memory import Memory
+
+
+def with_hash_mask(buffer: ReplayBuffer, mask: int) -> ReplayBuffer:
+    """The same buffer with hashes cut down to a few values: keys collide."""
+    memory = Memory(
+        buffer._layout,
+        buffer.capacity,
+        grouped=True,
+        outcomes=buffer.strategy.needs_outcomes,
+        floors=buffer.strategy.needs_floors,
+        hash_mask=mask,
+    )
+    buffer._use(memory, buffer._uniforms)
+    return buffer
+
+
+def assert_same_partition(labels: list[Any], groups: np.ndarray) -> None:
+    """Equal labels exactly where equal groups."""
+    pairs = set(zip(labels, groups.tolist(), strict=True))
+    assert len(pairs) == len(set(labels)) == len(set(groups.tolist()))
+
+
+OBS = st.sampled_from([Field("i8"), Field("u1", (3,)), Field("?", (5,)), Field("?", (16,)),
+                       Field("f4", (2,)), Field("f2"), Field("f8", (1, 2)), Field("i2", (3,))])  # fmt: skip
+ACTION = st.sampled_from([Field("i8"), Field("u1"), Field("f4"), Field("i2", (3,))])
+
+
+def few(field: Field) -> st.SearchStrategy[np.ndarray]:
+    """Elements from few values, so that equal ones occur, near each other in bytes."""
+    values: Any = st.integers(0, 1)
+    if field.dtype.kind == "f":
+        values = st.sampled_from([-0.0, 0.0, 1.0, np.nan, np.inf])
+    elif field.dtype.kind == "b":
+        values = st.booleans()
+    return hnp.arrays(field.dtype, field.shape, elements=values)
+
+
+@given(
+    st.data(), OBS, ACTION, st.integers(1, 9), st.sampled_from([0, 1, 7, 0x80000000, 0xFFFFFFFF]),
+    st.sampled_from([SiblingSample(normalize="buffer"), SiblingAverage(), SiblingModel()]),
+)  # fmt: skip
+@settings(max_examples=150, deadline=None)
+def test_same_group_if_and_only_if_same_bytes(data, obs, action, capacity, mask, strategy) -> None:
+    """Through many evictions; -0.0 counts as 0.0, a NaN as itself. `check_valid` says the same of
+    outcomes."""
+    buffer = with_hash_mask(ReplayBuffer(schema(obs, action), capacity, strategy, seed=0), mask)
+    labels: dict[int, Any] = {}
+    for step in range(data.draw(st.integers(1, 25))):
+        o, a, following = data.draw(few(obs)), data.draw(few(action)), data.draw(few(obs))
+        buffer.add(o[()], a[()], float(step % 2), following[()], False, False)
+        labels[step % capacity] = tuple(
+            (x + 0.0 if x.dtype.kind == "f" else x).tobytes() for x in (o, a)
+        )
+    assert_valid(buffer)
+    assert_same_partition([labels[slot] for slot in range(len(buffer))], buffer.groups)
+
+
+@pytest.mark.parametrize("mask", [0, 1, 0xFF, 0xFFFFFFFF])
+def test_hash_collisions_never_merge_or_lose_keys(mask) -> None:
+    """Thousands of additions with all keys in one bucket: insertion and deletion by shifting."""
+    buffer = with_hash_mask(tabular(SiblingAverage(), capacity=61), mask)
+    rng = np.random.default_rng(0)
+    for i in range(3000):
+        buffer.add(int(rng.integers(40)), int(rng.integers(3)), float(rng.integers(2)), 0, False,
+                   False)  # fmt: skip
+        if i % 100 == 0:
+            assert_valid(buffer)
+    batch = buffer.sample(500)
+    slots = {slot: (o, a) for slot, o, a in zip(batch.slots, batch.obs, batch.action, strict=True)}
+    held = sorted(slots)
+    assert_same_partition([slots[slot] for slot in held], buffer.groups[held])
+
+
+def test_signed_zeros_are_one_key_and_one_outcome() -> None:
+    field = Field(np.float32, (2,))
+    buffer = ReplayBuffer(schema(field, Field(np.float64)), 16, SiblingAverage(), seed=0)
+    plus, minus = np.zeros(2, np.float32), -np.zeros(2, np.float32)
+    assert np.signbit(minus).all()
+    for obs in (plus, minus, minus.tolist(), minus.astype(np.float64)):
+        for action in (0.0, -0.0):
+            for reward in (0.0, -0.0):
+                buffer.add(obs, action, reward, minus if reward else plus, False, False)
+    assert buffer.groups.tolist() == [0] * 16
+    outcomes = buffer.sample(1).outcomes
+    assert len(outcomes) == 1 and outcomes.shares.tolist() == [1.0]
+    assert not np.signbit(outcomes.reward).any() and not np.signbit(outcomes.next_obs).any()
+    buffer.extend([minus], [-0.0], [-0.0], [minus], [False], [False])
+    assert buffer.groups.tolist() == [0] * 16
+    assert len(buffer.sample(1).outcomes) == 1
+
+
+def test_nan_observations_are_equal_to_themselves() -> None:
+    for field, nan in [
+        (Field(np.float32, (2,)), np.array([np.nan, 1.0], np.float32)),
+        (Field(np.float64), float("nan")),
+        (Field(np.float16), np.float16("nan")),
+    ]:
+        buffer = ReplayBuffer(schema(field), 8, SiblingAverage(), seed=0)
+        for _ in range(3):
+            buffer.add(nan, 1, 0.0, nan, False, False)
+        buffer.extend([nan, nan], [1, 1], [0.0, 0.0], [nan, nan], [False] * 2, [False] * 2)
+        assert buffer.groups.tolist() == [0] * 5
+        assert len(buffer.sample(1).outcomes) == 1
+        assert np.isnan(buffer.sample(1).obs).any()
+
+
+def test_outcomes_are_told_apart_by_each_of_their_parts() -> None:
+    buffer = tabular(SiblingAverage())
+    outcomes = [(0.0, 1, False, False), (1.0, 1, False, False), (0.0, 2, False, False),
+                (0.0, 1, True, False), (0.0, 1, False, True)]  # fmt: skip
+    for repeat in range(1, 4):
+        for outcome in outcomes[:repeat]:
+            buffer.add(0, 0, *outcome)
+    batch = buffer.sample(1)
+    found = batch.outcomes
+    shares = {
+        (float(r), int(n), bool(te), bool(tr)): share
+        for r, n, te, tr, share in zip(found.reward, found.next_obs, found.terminated,
+                                       found.truncated, found.shares, strict=True)
+    }  # fmt: skip
+    assert shares == {outcomes[0]: 3 / 6, outcomes[1]: 2 / 6, outcomes[2]: 1 / 6}
+    for outcome in outcomes:
+        buffer.add(0, 0, *outcome)
+    assert len(buffer.sample(1).outcomes) == 5
+
+
+KEY_FUNCTIONS = {
+    "int": lambda obs, action: int(obs) // 2,
+    "numpy int": lambda obs, action: obs % np.int32(3),
+    "bool": lambda obs, action: obs > 2,
+    "float": lambda obs, action: float(obs) / 2 * 0 - 0.0 if obs < 3 else 1.5,
+    "vector": lambda obs, action: np.array([obs % 2, action]),
+    "bool vector": lambda obs, action: np.arange(5) == obs % 2,
+    "list": lambda obs, action: [int(obs) % 2, int(action)],
+}
+
+
+@pytest.mark.parametrize("key", KEY_FUNCTIONS.values(), ids=KEY_FUNCTIONS)
+@pytest.mark.parametrize("strategy", [SiblingSample(), SiblingAverage(), SiblingModel()])
+def test_key_functions(strategy, key) -> None:
+    """Equal results, equal groups, for add and extend alike."""
+    one, many = tabular(strategy, 20, key=key), tabular(strategy, 20, key=key)
+    rng = np.random.default_rng(1)
+    obs, action, next_obs = (rng.integers(6, size=50) for _ in range(3))
+    ends = np.zeros(50, bool)
+    for i in range(50):
+        one.add(int(obs[i]), action[i], 0.0, next_obs[i], False, False)
+    many.extend(obs.tolist(), action, np.zeros(50), next_obs, ends, ends)
+    assert differences(snapshot(one), snapshot(many)) == []
+    assert_valid(one)
+    labels = [
+        (np.asarray(key(obs[i], action[i]), dtype=float) + 0.0).tobytes() for i in range(40, 50)
+    ]
+    labels += [
+        (np.asarray(key(obs[i], action[i]), dtype=float) + 0.0).tobytes() for i in range(30, 40)
+    ]
+    assert_same_partition(labels, one.groups)
+    batch = one.sample(100)
+    np.testing.assert_array_equal(batch.obs, [obs[s + 40 if s < 10 else s + 20] for s in batch.slots])
+    assert "group_key" in batch.columns
+
+
+def test_a_key_function_is_given_what_is_stored() -> None:
+    seen = []
+
+    def key(obs: Any, action: Any) -> int:
+        seen.append((obs.dtype, obs.shape, action.dtype))
+        return int(obs.sum())
+
+    buffer = ReplayBuffer(schema(Field(np.float32, (2,))), 8, SiblingSample(), key=key)
+    buffer.add([1.0, 2.0], 1, 0.0, [0.0, 0.0], False, False)
+    buffer.extend([[1.0, 2.0], [3.0, 0.0]], [1, 1], [0.0, 0.0], np.zeros((2, 2)), [0, 0], [0, 0])
+    assert set(seen) == {(np.dtype(np.float32), (2,), np.dtype(np.int64))}
+    assert buffer.groups.tolist() == [0, 0, 0]
+
+
+def test_wrong_key_functions_are_refused() -> None:
+    for key in (lambda o, a: "left", lambda o, a: None, lambda o, a: [], lambda o, a: 1j):
+        with pytest.raises(TypeError, match="a key function must return a number"):
+            tabular(SiblingSample(), key=key)
+
+    def changing(obs: Any, action: Any) -> Any:
+        return {0: 0, 1: 1.5, 2: [1, 2], 3: "x", 4: 2**70, 5: None, 6: True}[int(obs)]
+
+    buffer = tabular(SiblingSample(), key=changing)
+    buffer.add(0, 0, 0.0, 0, False, False)
+    for obs in range(1, 6):
+        one = (obs, 0, 0.0, 0, False, False)
+        assert_refused(buffer, lambda one=one: buffer.add(*one), "group: expected")
+        columns = [[x, x] for x in one]
+        assert_refused(buffer, lambda c=columns: buffer.extend(*c), "group: expected")
+    buffer.add(6, 0, 0.0, 0, False, False)  # True is a whole number
+    assert_refused(buffer, lambda: buffer.add([0, 1], 0, 0.0, 0, False, False), ".", Exception)
+    assert_refused(
+        buffer,
+        lambda: buffer.extend([0, 0], [0], [0.0] * 2, [0] * 2, [False] * 2, [False] * 2),
+        "obs and action: expected as many",
+    )
+
+
+def test_given_groups() -> None:
+    for strategy in (SiblingSample(), SiblingAverage(), SiblingModel(), Prioritized()):
+        buffer = tabular(strategy, key="given")
+        labels = [5, -7, 5, 2**63 - 1, -(2**63), 0, -7]
+        for i, label in enumerate(labels[:4]):
+            buffer.add(i, 0, 0.0, 0, False, False, group=label)
+        rest = len(labels) - 4
+        zeros = np.zeros(rest, np.int64)
+        buffer.extend(zeros, zeros, zeros, zeros, [False] * rest, [False] * rest, group=labels[4:])
+        assert_same_partition(labels, buffer.groups)
+        assert_valid(buffer)
+
+
+def test_wrong_use_of_groups_is_refused() -> None:
+    one = (0, 0, 0.0, 0, False, False)
+    two = tuple([x, x] for x in one)
+    given = tabular(SiblingSample(), key="given")
+    given.add(*one, group=1)
+    assert_refused(given, lambda: given.add(*one), "needs a group for every transition")
+    assert_refused(given, lambda: given.extend(*two), "needs a group for every transition")
+    for group, match in [
+        (1.5, "group: expected dtype int64, got float64"), ("a", "group: expected dtype"),
+        ([1, 2], "group: expected shape"), (2**64, "group: expected|group: .* out of range"),
+        (np.uint64(2**63), "group: 9223372036854775808 is out of range"),
+    ]:  # fmt: skip
+        assert_refused(given, lambda g=group: given.add(*one, group=g), match)
+    for group, match in [(1, "group: expected"), ([1], "group: expected 2 entries"),
+                         ([1, 2, 3], "group: expected 2 entries"), ([1.0, 2.0], "group: expected"),
+                         ([[1], [2]], "group: expected")]:  # fmt: skip
+        assert_refused(given, lambda g=group: given.extend(*two, group=g), match)
+    for other in (tabular(SiblingSample()), tabular(SiblingSample(), key=lambda o, a: 0),
+                  tabular(Prioritized())):  # fmt: skip
+        other.add(*one)
+        assert_refused(other, lambda o=other: o.add(*one, group=1), "group was given, but")
+        assert_refused(other, lambda o=other: o.extend(*two, group=[1, 2]), "group was given, but")
+
+
+def test_a_prioritized_buffer_can_keep_groups() -> None:
+    """For diagnostics: the draw is that of plain PER, the groups are known."""
+    plain, grouped = tabular(Prioritized()), tabular(Prioritized(), key="exact")
+    for buffer in (plain, grouped):
+        for i in range(30):
+            buffer.add(i % 3, 0, 0.0, 0, False, False)
+        buffer.update_priorities(buffer.sample(8), np.arange(8.0))
+    a, b = plain.sample(64), grouped.sample(64)
+    np.testing.assert_array_equal(a.slots, b.slots)
+    np.testing.assert_array_equal(a.weights, b.weights)
+    np.testing.assert_array_equal(b.groups, grouped.groups[b.slots])
+    assert (a.groups == -1).all()

@@ -1,0 +1,74 @@
+"""Batches reuse memory that nobody holds. Whatever is held must never change."""
+
+from __future__ import annotations
+
+import copy
+import gc
+
+import numpy as np
+import pytest
+
+from support.scenes import STRATEGIES, fixed_buffer
+
+COLUMNS = ("slots", "anchors", "weights", "obs", "reward", "next_obs", "terminated")
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_held_batch_is_never_overwritten(name):
+    buffer = fixed_buffer(STRATEGIES[name]())
+    held = []
+    for _ in range(12):
+        batch = buffer.sample(16)
+        held.append((batch, {c: getattr(batch, c).copy() for c in COLUMNS}))
+        for _ in range(3):
+            buffer.sample(16)
+    for batch, columns in held:
+        for column, values in columns.items():
+            assert np.array_equal(getattr(batch, column), values), column
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda batch: batch.slots,
+        lambda batch: batch.slots[3:],
+        lambda batch: batch.weights[::2],
+        lambda batch: batch.obs.reshape(4, 4),
+        lambda batch: batch.obs.view(np.uint8)[5:],
+        lambda batch: np.asarray(memoryview(batch.reward)),
+        lambda batch: np.frombuffer(batch.next_obs, dtype=np.int64),
+        lambda batch: batch.anchors.T[np.newaxis].squeeze(),
+        lambda batch: batch.record["groups"],
+    ],
+)
+def test_a_held_array_is_never_overwritten(view):
+    """The batch is gone, an array made from one of its columns is not."""
+    buffer = fixed_buffer(STRATEGIES["sample"]())
+    held = []
+    for _ in range(12):
+        batch = buffer.sample(16)
+        array = view(batch)
+        held.append((array, array.copy()))
+        del batch, array
+        gc.collect(0)
+    for array, values in held:
+        assert np.array_equal(array, values)
+
+
+def test_memory_is_reused_when_nobody_holds_it():
+    """Else the tests above test nothing."""
+    buffer = fixed_buffer(STRATEGIES["prioritized"]())
+    addresses = set()
+    for _ in range(20):
+        addresses.add(buffer.sample(16).slots.ctypes.data)
+    assert len(addresses) <= 3
+
+
+def test_a_copy_is_its_own():
+    buffer = fixed_buffer(STRATEGIES["sample"]())
+    batch = buffer.sample(16)
+    twin = copy.deepcopy(batch)
+    slots = batch.slots.copy()
+    batch.slots[:] = 0
+    assert np.array_equal(twin.slots, slots)
+    buffer.update_priorities(twin, np.ones(16))

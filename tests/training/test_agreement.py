@@ -1,0 +1,143 @@
+"""One algorithm, two trainers: the compiled loop walks the trajectory of the torch reference.
+
+In double precision, so that the comparison can go on for thousands of steps: training on FrozenLake
+is chaotic, and in single precision two correct programs part after some hundred updates. What is
+compared is the same code, for another dtype. A buffer's weights are single precision even then:
+once in a while a difference of 1e-10 in a mass rounds one of them up here and down there, which is
+a difference of 1e-8 from that update on. Hence the tolerance, and a low learning rate.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numba import njit
+
+from sibling_replay.training.config import ENVIRONMENTS, METHODS, RunConfig, paper_config
+from sibling_replay.training.loop import advance
+from sibling_replay.training.network import all_values
+from sibling_replay.training.tabular import new_run, train
+
+torch = pytest.importorskip("torch")
+from sibling_replay.training import torch_reference  # noqa: E402
+
+STEPS = 2_100
+TOLERANCE = 1e-6  # of values, relative to the largest; most agree to 1e-13
+
+# A small buffer, so that entries are evicted; several target updates.
+SETTINGS: dict[str, Any] = {
+    "steps": STEPS,
+    "capacity": 700,
+    "learning_starts": 100,
+    "learning_rate": 3e-4,
+    "target_interval": 250,
+    "epsilon_decay_steps": 1_500,
+    "beta_updates": 2_000,
+    "eval_interval": 20,
+    "eval_episodes": 5,
+}
+
+# Every method and every environment, in the suite that is run all the time; every pair in the long.
+SHORT = {
+    ("DDQN", "OutlierBandit"),
+    ("PER", "FrozenLake-H100/H300"),
+    ("SAMPLE", "FrozenLake-H50"),
+    ("MODEL", "TwoChains"),
+    ("AVG", "TwoChains"),
+    ("AVG-g2", "FrozenLake-H100/H300"),
+    ("AVG-g4", "OutlierBandit"),
+}
+PAIRS = [
+    pytest.param(method, env, marks=[] if (method, env) in SHORT else [pytest.mark.long])
+    for method in METHODS
+    for env in ENVIRONMENTS
+]
+
+
+@njit(cache=True)
+def record(run, until, groups, slots):
+    """Advance step by step, noting the (s, a) of each step and the slots of each update."""
+    for step in range(run.clock[0].step + 1, until + 1):
+        advance(run, step, False)
+        groups[step] = run.memory.group[(step - 1) % run.memory.group.size]
+        slots[step] = run.batch.slots
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("method", "env"), PAIRS)
+def test_same_actions_same_slots_same_values(method: str, env: str) -> None:
+    config = paper_config(env, method, seed=3, **SETTINGS)
+    run = new_run(config, np.float64)
+    groups = np.zeros(STEPS + 1, np.int64)
+    slots = np.zeros((STEPS + 1, config.batch_size), np.int64)
+    values = np.zeros_like(run.network.target)
+    n_actions = values.shape[1]
+
+    setup = torch_reference.set_up(config, dtype=torch.float64)
+    updates = 0
+    for step in setup.steps(config):
+        if step.number % 100 == 1:
+            record(run, min(step.number + 99, STEPS), groups, slots)
+        assert groups[step.number] == step.obs * n_actions + step.action, step.number
+        if step.batch is not None:
+            updates += 1
+            np.testing.assert_array_equal(slots[step.number], step.batch.slots, str(step.number))
+        if step.number % 100 == 0:
+            all_values(run.network, values)
+            with torch.no_grad():
+                eye = torch.eye(len(values), dtype=torch.float64)
+                expected = setup.learner.network(eye).numpy()
+            scale = 1.0 + np.abs(expected).max()
+            np.testing.assert_allclose(values / scale, expected / scale, rtol=0, atol=TOLERANCE)
+    assert updates == STEPS - config.learning_starts + 1 == run.clock["updates"][0]
+    assert setup.buffer.max_priority == pytest.approx(run.clock["largest"][0], rel=1e-6) or (
+        method == "DDQN"
+    )
+
+
+@pytest.mark.parametrize("method", ["DDQN", "SAMPLE", "AVG"])
+def test_same_evaluation_curve(method: str) -> None:
+    config = short(method)
+    compiled = train(config, dtype=np.float64)
+    reference = torch_reference.train(config, dtype=torch.float64)
+    for name in ("eval_step", "eval_episode", "eval_return", "eval_success"):
+        np.testing.assert_array_equal(getattr(compiled, name), getattr(reference, name), name)
+    assert (compiled.episodes, compiled.updates) == (reference.episodes, reference.updates)
+    assert len(compiled.eval_step) > 2
+    assert compiled.eval_step[-1] == config.steps
+
+
+def short(method: str) -> RunConfig:
+    return paper_config("TwoChains", method, seed=5, **{**SETTINGS, "steps": 600})
+
+
+def test_single_precision_follows_while_chaos_allows() -> None:
+    config = paper_config("TwoChains", "DDQN", seed=3, **{**SETTINGS, "steps": 500})
+    run = new_run(config)
+    advance(run, config.steps, False)
+    setup = torch_reference.set_up(config)
+    for _ in setup.steps(config):
+        pass
+    with torch.no_grad():
+        expected = setup.learner.network(torch.eye(run.network.first.shape[0])).numpy()
+    values = np.zeros_like(run.network.target)
+    all_values(run.network, values)
+    np.testing.assert_allclose(values, expected, rtol=0, atol=1e-4)
+
+
+def test_the_reference_learns_on_an_environment_without_a_table() -> None:
+    config = paper_config(
+        "CartPole-v1", "PER", seed=0, **{**SETTINGS, "steps": 300, "eval_episodes": 1}
+    )
+    result = torch_reference.train(config)
+    assert result.updates == 201
+    assert np.isfinite(result.eval_return).all()
