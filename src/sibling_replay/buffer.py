@@ -12,13 +12,27 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sibling_replay.checkpoint import StateError, read_state, write_state
+from sibling_replay.checkpoint import (
+    StateError,
+    compare_headers,
+    read_state,
+    restored_uniforms,
+    write_state,
+)
 from sibling_replay.replay.arrays import F64, I64
 from sibling_replay.replay.batch import Batch
 from sibling_replay.replay.memory import DROPPED, MAX_PRIORITY, Memory, append
 from sibling_replay.replay.payload import Field, Layout
 from sibling_replay.rng import Uniforms
-from sibling_replay.schema import GROUP_KEY, TRANSITION, check_fields, fields_of_env
+from sibling_replay.schema import (
+    GROUP_KEY,
+    TRANSITION,
+    KeyFunction,
+    check_fields,
+    field_of_key,
+    fields_of_env,
+    form_of,
+)
 from sibling_replay.staging import Staging
 from sibling_replay.strategies import STRATEGIES, Law, Strategy
 
@@ -26,9 +40,7 @@ SCHEMA_VERSION = 1
 _LARGEST_CAPACITY = 2**29  # the pool of group members is indexed by 32-bit integers
 
 _LARGEST_BATCH_BYTES = 2**31 - 1  # of a NumPy record
-_BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 
-KeyFunction: TypeAlias = Callable[[Any, Any], Any]
 Key: TypeAlias = Literal["exact", "given"] | KeyFunction | None
 
 
@@ -74,17 +86,17 @@ class ReplayBuffer:
         self.strategy = strategy
         stored = dict(self._fields)
         if callable(key):
-            stored[GROUP_KEY] = _field_of_key(key, self._fields)
+            stored[GROUP_KEY] = field_of_key(key, self._fields)
         elif key == "given":
             stored[GROUP_KEY] = Field(np.dtype(np.int64))
         self._layout = Layout.of(
             stored, (GROUP_KEY,) if GROUP_KEY in stored else ("obs", "action")
         )
-        self._staging = Staging(self._layout, stored)
+        self._staging = Staging(self._layout, tuple(stored))
         self._stage = self._staging.stage
         self._plain = len(stored) == len(TRANSITION)
         self._use(self._new_memory(), Uniforms(np.random.default_rng(seed)))
-        self._largest_batch = _LARGEST_BATCH_BYTES // (self._memory.new_batch(1).plan.dtype.itemsize)
+        self._largest_batch = _LARGEST_BATCH_BYTES // self._memory.new_batch(1).plan.dtype.itemsize
 
     @classmethod
     def for_env(
@@ -138,7 +150,9 @@ class ReplayBuffer:
         if self._plain and not extra and group is None:
             values: tuple[Any, ...] = (obs, action, reward, next_obs, terminated, truncated)
         else:
-            further = self._further(extra, group, lambda key: self._key_of(key, obs, action))
+            further = self._further(
+                extra, group, lambda key: self._staging.key_of(key, obs, action)
+            )
             values = (obs, action, reward, next_obs, terminated, truncated, *further)
         append(self._memory.handle, self._stage(values), 1)
 
@@ -160,7 +174,7 @@ class ReplayBuffer:
             values += self._further(
                 extra,
                 group,
-                lambda key: self._keys_of(key, obs, action),
+                lambda key: self._staging.keys_of(key, obs, action),
             )
         block, count = self._staging.stage_many(values)
         append(self._memory.handle, block, count)
@@ -186,26 +200,6 @@ class ReplayBuffer:
         elif callable(self._key):
             further += (keyed(self._key),)
         return further
-
-    def _key_of(self, key: KeyFunction, obs: Any, action: Any) -> Any:
-        """A key function is given what is stored: elements of the fields' own dtypes."""
-        elements = [
-            self._staging.converted(name, value)[()]
-            for name, value in (("obs", obs), ("action", action))
-        ]
-        return key(*elements)
-
-    def _keys_of(self, key: KeyFunction, obs: Any, action: Any) -> list[Any]:
-        columns = [
-            self._staging.converted(name, value)
-            for name, value in (("obs", obs), ("action", action))
-        ]
-        if any(column.ndim == 0 for column in columns) or len(columns[0]) != len(columns[1]):
-            raise ValueError(
-                f"obs and action: expected as many entries of the one as of the other, got arrays "
-                f"of shapes {columns[0].shape} and {columns[1].shape}"
-            )
-        return [key(o, a) for o, a in zip(*columns, strict=True)]
 
     # ------------------------------------------------------------------- read
 
@@ -301,11 +295,11 @@ class ReplayBuffer:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue where `state` was taken. A state that does not fit leaves the buffer as it is."""
+        """Continue where `state` was taken. One that does not fit leaves the buffer as it is."""
         if not isinstance(state, Mapping) or not isinstance(state.get("header"), Mapping):
             raise StateError("a state needs a header")
         header = state["header"]
-        _compare_headers(header, self._header())
+        compare_headers(header, self._header())
         memory = self._new_memory()
         arrays = memory.arrays()
         if set(arrays) != set(state) - {"header"}:
@@ -323,7 +317,7 @@ class ReplayBuffer:
         ok, why = memory.check_valid()
         if not ok:
             raise StateError(f"the state contradicts itself: {why}")
-        self._use(memory, _restored_uniforms(header.get("uniforms")))
+        self._use(memory, restored_uniforms(header.get("uniforms")))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to a file, atomically."""
@@ -384,8 +378,8 @@ class ReplayBuffer:
             "strategy": type(self.strategy).__name__,
             "options": self.strategy.options(),
             "key": "function" if callable(self._key) else self._key,
-            "key_form": _form(self._layout.fields[GROUP_KEY]) if callable(self._key) else None,
-            "fields": {name: _form(field) for name, field in self._fields.items()},
+            "key_form": form_of(self._layout.fields[GROUP_KEY]) if callable(self._key) else None,
+            "fields": {name: form_of(field) for name, field in self._fields.items()},
             "uniforms": self._uniforms.state_dict(),
         }
 
@@ -403,47 +397,3 @@ def _as_array(td_errors: Any) -> NDArray[Any]:
         return np.asarray(td_errors)
     except Exception as error:  # a ragged list, a tensor that still requires gradients, ...
         raise ValueError(f"the TD errors cannot be read as an array: {error}") from error
-
-
-def _form(field: Field) -> list[Any]:
-    """A field as plain data."""
-    return [field.dtype.str, list(field.shape)]
-
-
-def _restored_uniforms(state: Any) -> Uniforms:
-    """The random stream of a saved state, on the kind of generator it was taken from."""
-    try:
-        kind = state["bit_generator"]["bit_generator"]
-        if kind not in _BIT_GENERATORS:
-            raise ValueError(f"unknown generator {kind!r}")
-        uniforms = Uniforms(np.random.Generator(getattr(np.random, kind)(0)))
-        if state["block_size"] != uniforms.state_dict()["block_size"]:
-            raise ValueError(f"blocks of {state['block_size']} uniforms")
-        if type(state["cursor"]) is not int:
-            raise TypeError(f"cursor {state['cursor']!r}")
-        uniforms.load_state_dict(state)
-    except Exception as error:  # NumPy's generators raise anything on a state that is not theirs
-        raise StateError(f"the random stream cannot be restored: {error!r}") from error
-    return uniforms
-
-
-def _field_of_key(key: KeyFunction, fields: Mapping[str, Field]) -> Field:
-    """The form of a key function's results, learnt by calling it once with zeros."""
-    zeros = [np.zeros(fields[name].shape, fields[name].dtype)[()] for name in ("obs", "action")]
-    result = np.asarray(key(*zeros))
-    if result.dtype.kind not in "biuf" or result.size == 0:
-        raise TypeError(f"a key function must return a number or an array of them, not {result!r}")
-    if result.dtype.kind in "iu":  # whatever integer type zeros gave: others may give a wider one
-        return Field(np.dtype(np.int64), result.shape)
-    return Field(result.dtype, result.shape)
-
-
-def _compare_headers(saved: Mapping[str, Any], own: Mapping[str, Any]) -> None:
-    for name in ("version", "capacity", "strategy", "options", "key", "key_form", "fields"):
-        if name not in saved:
-            raise StateError(f"the state's header lacks {name!r}")
-        if type(saved[name]) is not type(own[name]) or saved[name] != own[name]:
-            raise StateError(
-                f"the state is of another buffer: {name} is {saved[name]!r} there and "
-                f"{own[name]!r} here"
-            )

@@ -7,12 +7,16 @@ import json
 import os
 import threading
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sibling_replay.rng import Uniforms
+
+_BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 _HEADER = "header"
 _SUFFIX = ".npy"
 
@@ -21,7 +25,9 @@ class StateError(ValueError):
     """A state that cannot be restored: damaged, or of another buffer."""
 
 
-def write_state(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, Any]) -> None:
+def write_state(
+    path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, Any]
+) -> None:
     """Write a state file. It appears under its name only when complete and on disk."""
     path = Path(path)
     text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
@@ -29,7 +35,8 @@ def write_state(path: str | os.PathLike[str], header: dict[str, Any], arrays: di
     partial = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.partial")
     try:
         with open(partial, "wb") as file:
-            np.savez(file, **{_HEADER: text}, **arrays)
+            members: dict[str, Any] = {_HEADER: text, **arrays}
+            np.savez(file, **members)
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, path)
@@ -86,3 +93,32 @@ def _parse_array(data: bytes) -> NDArray[Any]:
     if dtype.hasobject or fortran_order:
         raise ValueError("expected plain numbers in C order")
     return np.frombuffer(data, dtype, offset=file.tell()).reshape(shape)
+
+
+def compare_headers(saved: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+    """Raise for the first thing in which a saved state is of another buffer."""
+    for name in ("version", "capacity", "strategy", "options", "key", "key_form", "fields"):
+        if name not in saved:
+            raise StateError(f"the state's header lacks {name!r}")
+        if type(saved[name]) is not type(own[name]) or saved[name] != own[name]:
+            raise StateError(
+                f"the state is of another buffer: {name} is {saved[name]!r} there and "
+                f"{own[name]!r} here"
+            )
+
+
+def restored_uniforms(state: Any) -> Uniforms:
+    """The random stream of a saved state, on the kind of generator it was taken from."""
+    try:
+        kind = state["bit_generator"]["bit_generator"]
+        if kind not in _BIT_GENERATORS:
+            raise ValueError(f"unknown generator {kind!r}")
+        uniforms = Uniforms(np.random.Generator(getattr(np.random, kind)(0)))
+        if state["block_size"] != uniforms.state_dict()["block_size"]:
+            raise ValueError(f"blocks of {state['block_size']} uniforms")
+        if type(state["cursor"]) is not int:
+            raise TypeError(f"cursor {state['cursor']!r}")
+        uniforms.load_state_dict(state)
+    except Exception as error:  # NumPy's generators raise anything on a state that is not theirs
+        raise StateError(f"the random stream cannot be restored: {error!r}") from error
+    return uniforms

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import gymnasium as gym
 import numpy as np
@@ -11,6 +11,8 @@ from gymnasium import spaces
 
 from sibling_replay.replay.batch import HEADER, Batch
 from sibling_replay.replay.payload import Field
+
+KeyFunction: TypeAlias = Callable[[Any, Any], Any]  # of observation and action
 
 TRANSITION = ("obs", "action", "reward", "next_obs", "terminated", "truncated")
 GROUP_KEY = "group_key"  # the stored key, where it is not the observation and action themselves
@@ -32,7 +34,7 @@ def field_of_space(space: gym.Space[Any], name: str) -> Field:
 
 
 def fields_of_env(env: gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]) -> dict[str, Field]:
-    """The fields of a transition of an environment (of one of its members, for a vector of them)."""
+    """The fields of a transition of an environment; of a vector of them, of one member."""
     try:
         obs_space = getattr(env, "single_observation_space", env.observation_space)
         action_space = getattr(env, "single_action_space", env.action_space)
@@ -78,3 +80,19 @@ def check_fields(fields: Mapping[str, Field]) -> dict[str, Field]:
         raise ValueError("obs and next_obs must have one dtype and shape")
     extra = [name for name in fields if name not in TRANSITION]
     return {name: fields[name] for name in (*TRANSITION, *extra)}
+
+
+def field_of_key(key: KeyFunction, fields: Mapping[str, Field]) -> Field:
+    """The form of a key function's results, learnt by calling it once with zeros."""
+    zeros = [np.zeros(fields[name].shape, fields[name].dtype)[()] for name in ("obs", "action")]
+    result = np.asarray(key(*zeros))
+    if result.dtype.kind not in "biuf" or result.size == 0:
+        raise TypeError(f"a key function must return a number or an array of them, not {result!r}")
+    if result.dtype.kind in "iu":  # whatever integer type zeros gave: others may give a wider one
+        return Field(np.dtype(np.int64), result.shape)
+    return Field(result.dtype, result.shape)
+
+
+def form_of(field: Field) -> list[Any]:
+    """A field as plain data."""
+    return [field.dtype.str, list(field.shape)]

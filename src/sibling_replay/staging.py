@@ -10,7 +10,7 @@ everything else takes the road of `stage_many`, which converts or names what is 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import isfinite
 from operator import itemgetter
 from typing import Any
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sibling_replay.replay.arrays import U8
 from sibling_replay.replay.payload import Field, Layout
-from sibling_replay.schema import GROUP_KEY, TRANSITION
+from sibling_replay.schema import GROUP_KEY, TRANSITION, KeyFunction
 
 _STRUCT_CODES = {
     "b1": "?", "i1": "b", "i2": "h", "i4": "i", "i8": "q",
@@ -48,7 +48,7 @@ class Staging:
         assert self._names[: len(TRANSITION)] == TRANSITION
         self._fields = layout.fields
         places, size = layout.columns(1)
-        self.block: U8 = np.zeros(size, dtype=np.uint8)
+        self.block: U8 = np.zeros(size, dtype=np.uint8)  # used again for every transition
         scalars = sorted(
             (name for name in names if self._fields[name].shape == ()),
             key=lambda name: places[name][2],
@@ -58,7 +58,7 @@ class Staging:
             dtype, offset = places[name][1], places[name][2]
             code += f"{offset - end}x{_STRUCT_CODES[dtype.kind + str(dtype.itemsize)]}"
             end = offset + dtype.itemsize
-        self._pack = struct.Struct(code).pack_into
+        self._pack: Callable[..., None] = struct.Struct(code).pack_into
         self._pick = itemgetter(*(self._names.index(name) for name in scalars))
         # (place among the values, view into the block, its dtype, whether it is a float)
         self._arrays = [
@@ -187,6 +187,20 @@ class Staging:
         except Exception as error:  # whatever the caller's object raises on the way to an array
             raise ValueError(f"{_label(name)}: cannot be read as an array: {error}") from error
         return array if array.dtype == field.dtype else _cast(array, field, _label(name))
+
+    def key_of(self, key: KeyFunction, obs: Any, action: Any) -> Any:
+        """A key function is given what is stored: elements of the fields' own dtypes."""
+        return key(self.converted("obs", obs)[()], self.converted("action", action)[()])
+
+    def keys_of(self, key: KeyFunction, obs: Any, action: Any) -> list[Any]:
+        """The keys of several transitions."""
+        columns = [self.converted("obs", obs), self.converted("action", action)]
+        if any(column.ndim == 0 for column in columns) or len(columns[0]) != len(columns[1]):
+            raise ValueError(
+                f"obs and action: expected as many entries of the one as of the other, got arrays "
+                f"of shapes {columns[0].shape} and {columns[1].shape}"
+            )
+        return [key(o, a) for o, a in zip(*columns, strict=True)]
 
 
 def _label(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Input that is refused: the error names what was wrong, and the buffer is as it was, byte for byte."""
+"""Refused input: the error names what was wrong, and the buffer is as it was, byte for byte."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ class Stubborn:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, -1e-9, -1.0])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, -(2.0**-30), -1.0])
 def test_unfit_td_errors_name_the_slot(strategy, bad) -> None:
     buffer = churned(strategy)
     batch = buffer.sample(8)
     for place in (0, 5, 7):
         for form in (np.array, torch.tensor, list, lambda td: np.array(td, np.float32)):
-            td = [1.0] * 8
-            td[place] = bad
-            match = rf"TD error {place} of the batch \(slot {batch.slots[place]}\) is {form([bad])[0]:g}"
-            if form is torch.tensor:
-                match = f"TD error {place} of the batch"
+            values = [1.0] * 8
+            values[place] = bad
+            td = form(values)
+            match = (
+                rf"TD error {place} of the batch \(slot {batch.slots[place]}\) is {str(bad)[:2]}"
+            )
             assert_refused(
-                buffer, lambda td=form(td): buffer.update_priorities(batch, td),
-                match.replace("-1e-09", "-"), UnfitErrors,
-            )  # fmt: skip
+                buffer, lambda td=td: buffer.update_priorities(batch, td), match, UnfitErrors
+            )
 
 
 BAD_TD = {
@@ -238,9 +238,7 @@ def test_values_of_the_right_shape_that_do_not_fit(name, value, match) -> None:
     if np.ndim(value) == 0 and not isinstance(value, str):
         column = np.array([value]) if name in ("terminated", "truncated") else columns[name]
         one = {key: [v] for key, v in values.items()} if len(column) == 1 else columns
-        assert_refused(
-            buffer, lambda: buffer.extend(**{**one, name: column}), f"^{name}"
-        )
+        assert_refused(buffer, lambda: buffer.extend(**{**one, name: column}), f"^{name}")
 
 
 def test_narrow_integers_are_checked() -> None:
@@ -282,7 +280,9 @@ def test_columns_of_different_lengths() -> None:
         columns: list[Any] = [[value] * 3 for value in GOOD]
         columns[place] = columns[place][:2]
         named = "action" if place == 0 else name
-        assert_refused(buffer, lambda c=columns: buffer.extend(*c), f"^{named}: expected [23] entries")
+        assert_refused(
+            buffer, lambda c=columns: buffer.extend(*c), f"^{named}: expected [23] entries"
+        )
 
 
 def test_missing_and_unknown_fields() -> None:

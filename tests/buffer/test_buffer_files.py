@@ -196,7 +196,10 @@ HEADER_CHANGES = {
     "field of objects": (lambda h: h["fields"].update(obs=["|O", []]), "does not describe"),
     "field too large": (lambda h: h["fields"].update(x=["<f8", [2**40]]), "."),
     "field negative": (lambda h: h["fields"].update(x=["<f8", [-1]]), "does not describe"),
-    "field named oddly": (lambda h: h["fields"].update({"slots": ["<f8", []]}), "does not describe"),
+    "field named oddly": (
+        lambda h: h["fields"].update({"slots": ["<f8", []]}),
+        "does not describe",
+    ),
     "another strategy": (lambda h: h.update(strategy="Uniform", options={}), "."),
     "another key": (lambda h: h.update(key="given"), "."),
     "no key": (lambda h: h.update(key=None), "."),
@@ -279,7 +282,7 @@ while True:
 
 
 def test_a_killed_writer_leaves_a_whole_file(tmp_path) -> None:
-    """kill -9 at any moment of a loop of saves: what is there loads, and is a later state than before."""
+    """kill -9 at any moment of a loop of saves: what is there loads and is whole."""
     path = tmp_path / "state"
     rng = np.random.default_rng(0)
     for _ in range(4):

@@ -42,8 +42,12 @@ def assert_same_partition(labels: list[Any], groups: np.ndarray) -> None:
     assert len(pairs) == len(set(labels)) == len(set(groups.tolist()))
 
 
-OBS = st.sampled_from([Field("i8"), Field("u1", (3,)), Field("?", (5,)), Field("?", (16,)),
-                       Field("f4", (2,)), Field("f2"), Field("f8", (1, 2)), Field("i2", (3,))])  # fmt: skip
+OBS = st.sampled_from(
+    [
+        *(Field("i8"), Field("u1", (3,)), Field("?", (5,)), Field("?", (16,))),
+        *(Field("f4", (2,)), Field("f2"), Field("f8", (1, 2)), Field("i2", (3,))),
+    ]
+)
 ACTION = st.sampled_from([Field("i8"), Field("u1"), Field("f4"), Field("i2", (3,))])
 
 
@@ -178,7 +182,8 @@ def test_key_functions(strategy, key) -> None:
     ]
     assert_same_partition(labels, one.groups)
     batch = one.sample(100)
-    np.testing.assert_array_equal(batch.obs, [obs[s + 40 if s < 10 else s + 20] for s in batch.slots])
+    newest = [obs[slot + 40 if slot < 10 else slot + 20] for slot in batch.slots]
+    np.testing.assert_array_equal(batch.obs, newest)
     assert "group_key" in batch.columns
 
 

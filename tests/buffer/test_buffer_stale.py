@@ -137,7 +137,8 @@ def test_late_updates_against_a_naive_record(strategy) -> None:
                 else:
                     dropped += 1
         waiting = waiting[-6:]
-    np.testing.assert_allclose(buffer.masses, [masses[slot] for slot in range(CAPACITY)], rtol=1e-12)
+    expected = [masses[slot] for slot in range(CAPACITY)]
+    np.testing.assert_allclose(buffer.masses, expected, rtol=1e-12)
     assert buffer.dropped_updates == dropped > 0
     assert buffer.max_priority == pytest.approx(peak)
     assert_valid(buffer)

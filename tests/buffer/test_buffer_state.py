@@ -113,7 +113,8 @@ def test_every_kind_of_generator_continues(generator, tmp_path) -> None:
 
 
 def test_images_and_extra_fields_survive(tmp_path) -> None:
-    fields = schema(Field("?", (10, 10, 3)), Field("f2", (2,)), tag=Field("u2"), mask=Field("?", (5,)))
+    extra = {"tag": Field("u2"), "mask": Field("?", (5,))}
+    fields = schema(Field("?", (10, 10, 3)), Field("f2", (2,)), **extra)
     fields["reward"] = Field("f8")
     buffer = ReplayBuffer(fields, 6, SiblingAverage(max_siblings=3), seed=0)
     rng = np.random.default_rng(0)
@@ -145,7 +146,7 @@ def refused(buffer: ReplayBuffer, state: Any, match: str) -> None:
     with pytest.raises(StateError, match=match):
         buffer.load_state_dict(state)
     assert differences(before, snapshot(buffer)) == []
-    assert columns(buffer.sample(8)) == columns(twin.sample(8)), "the buffer does not go on as before"
+    assert columns(buffer.sample(8)) == columns(twin.sample(8)), "it does not go on as before"
 
 
 @pytest.mark.parametrize("other, match", [
@@ -222,7 +223,8 @@ def test_headers_that_lack_something(name) -> None:
     {"version": 2}, {"cursor": -1}, {"cursor": 10**9}, {"cursor": 3.5}, {"cursor": "a"},
     {"cursor": None}, {"block_size": 0}, {"block_size": 10**15}, {"block_size": "x"},
     {"bit_generator": None}, {"bit_generator": {}}, {"bit_generator": {"bit_generator": "PCG65"}},
-    {"bit_generator": {"bit_generator": "PCG64"}}, {"bit_generator": {"bit_generator": "Generator"}},
+    {"bit_generator": {"bit_generator": "PCG64"}},
+    {"bit_generator": {"bit_generator": "Generator"}},
     {"bit_generator": {"bit_generator": "PCG64", "state": {"state": -1, "inc": 1}, "has_uint32": 0,
                        "uinteger": 0}},
     {"bit_generator": {"bit_generator": "PCG64", "state": {"state": "x", "inc": 1}, "has_uint32": 0,
@@ -259,7 +261,8 @@ def test_equal_buffers_have_equal_states() -> None:
 
 def _whole_state(strategy: Strategy) -> dict[str, Any]:
     state = churned(strategy, capacity=50).state_dict()
-    return {k: v.tobytes() if isinstance(v, np.ndarray) else json.dumps(v) for k, v in state.items()}
+    header = {"header": json.dumps(state.pop("header"))}
+    return {**header, **{name: array.tobytes() for name, array in state.items()}}
 
 
 def test_uniform_has_a_state_too() -> None:

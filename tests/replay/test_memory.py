@@ -22,7 +22,7 @@ NAMES = tuple(FIELDS)
 
 def new_memory(capacity, hash_mask=0xFFFFFFFF):
     layout = Layout.of(FIELDS, ("obs", "action"))
-    memory = Memory(layout, capacity, grouped=True, outcomes=True, floors=True, hash_mask=hash_mask)
+    memory = Memory(layout, capacity, grouped=True, outcomes=True, floors="groups", hash_mask=hash_mask)
     return memory, Staging(layout, NAMES)
 
 
@@ -75,7 +75,7 @@ class MemoryMachine(RuleBasedStateMachine):
         assert memory.group_outcomes.vec[:, 0].sum() == sum(map(len, counts.values()))
         assert memory.added == self.added and memory.live == len(self.ring)
         if self.ring:
-            assert memory.index.floors[-1] == 1.0
+            assert memory.index.group_floors[-1] == 1.0
 
 
 TestMemory = MemoryMachine.TestCase

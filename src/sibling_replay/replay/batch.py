@@ -103,7 +103,7 @@ def batch_plan(layout: Layout, size: int, source: object) -> Plan:
 
 
 def _column(name: str) -> Any:
-    """A property that gives a column as an array over the block, at the cost of one field access."""
+    """A property that gives a column as an array over the block, for one field access."""
     return property(lambda self: self.record[name], doc=f"The column {name!r}.")
 
 

@@ -9,7 +9,7 @@ would lose digits (1e300 leaves, 1e-300 stays) triggers one at once.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -42,8 +42,8 @@ _WEAR_OF_ROUNDING = 2.0**-53 / 2.0**-49
 class Index(NamedTuple):
     """The arrays of an index; those of groups are empty when it keeps none.
 
-    `floors`, when kept, is a tree of minima: over slots, of their masses; with groups, over
-    groups, of their mean mass s_g / n_g. Its root gives the largest importance weight there is.
+    Floors, where kept, are trees of minima with the levels of `tree`: of the slots' masses, or of
+    the groups' mean masses s_g / n_g. Their root gives the largest importance weight there is.
     """
 
     tree: F64  # leaves first: [slots] masses, padding, inner nodes, total
@@ -55,18 +55,23 @@ class Index(NamedTuple):
     klass: U8  # [groups]
     pool: I32  # members of the groups
     heads: I32
-    floors: F64  # tree of minima, or empty
-    floor_levels: I64
+    slot_floors: F64
+    group_floors: F64
 
 
-def new_index(capacity: int, max_groups: int, grouped: bool = True, floors: bool = False) -> Index:
+def new_index(
+    capacity: int,
+    max_groups: int,
+    grouped: bool = True,
+    floors: Literal["slots", "groups"] | None = None,
+) -> Index:
+    """An empty index. Floors over groups need as many slots as groups at least."""
+    if floors == "groups" and not (grouped and max_groups <= capacity):
+        raise ValueError("floors over groups need groups, and at least as many slots")
     tree, levels = new_tree(capacity)
     if not grouped:
         max_groups = 0
     groups = new_partition(capacity if grouped else 0, max_groups)
-    floor_tree, floor_levels = np.zeros(0), np.zeros(1, dtype=np.int64)
-    if floors:
-        floor_tree, floor_levels = new_tree(max_groups if grouped else capacity, fill=np.inf)
     return Index(
         tree=tree,
         levels=levels,
@@ -77,8 +82,8 @@ def new_index(capacity: int, max_groups: int, grouped: bool = True, floors: bool
         klass=groups.klass,
         pool=groups.pool,
         heads=groups.heads,
-        floors=floor_tree,
-        floor_levels=floor_levels,
+        slot_floors=new_tree(capacity, fill=np.inf)[0] if floors == "slots" else np.zeros(0),
+        group_floors=new_tree(capacity, fill=np.inf)[0] if floors == "groups" else np.zeros(0),
     )
 
 
@@ -111,10 +116,10 @@ def _shift_sum(index, group, difference):
     else:
         index.sums[group] = fresh_sum(index, group)
         index.wear[group] = 0
-    if index.floors.size > 0:
+    if index.group_floors.size > 0:
         count = index.vec[group, 0]
         mean = index.sums[group] / count if count > 0 else np.inf
-        lower_min(index.floors, index.floor_levels, group, mean)
+        lower_min(index.group_floors, index.levels, group, mean)
 
 
 @njit(cache=True, forceinline=True)
@@ -125,8 +130,8 @@ def _write_leaf(index, slot, mass):
     index.tree[slot] = mass
     if index.items.shape[0] > 0:
         _shift_sum(index, index.items[slot, 0], difference)
-    elif index.floors.size > 0:
-        lower_min(index.floors, index.floor_levels, slot, mass)
+    if index.slot_floors.size > 0:
+        lower_min(index.slot_floors, index.levels, slot, mass)
 
 
 @njit(cache=True, forceinline=True)
@@ -157,7 +162,7 @@ def remove(index, slot):
 @njit(cache=True, forceinline=True)
 def assign(index, slots, masses):
     """Give live slots new masses, in order: of several for one slot the last stays."""
-    if index.items.shape[0] == 0 and index.floors.size == 0:
+    if index.items.shape[0] == 0 and index.slot_floors.size == 0:
         for i in range(slots.size):
             index.tree[np.uint64(slots[i])] = masses[i]
     else:
@@ -171,14 +176,13 @@ def assign(index, slots, masses):
 
 @njit(cache=True, forceinline=True)
 def fill_group(index, group, mass):
-    """Give all members of a group one mass. The sums above them wait for `rebuild`."""
+    """Give all members of a group one mass. The sums above them wait for `rebuild`; floors are not
+    kept up."""
     count = index.vec[group, 0]
     for k in range(count):
         index.tree[np.uint64(member(index.vec, index.pool, group, k))] = mass
     index.sums[group] = count * mass
     index.wear[group] = 1
-    if index.floors.size > 0:
-        lower_min(index.floors, index.floor_levels, group, mass)
 
 
 @njit(cache=True, forceinline=True)
@@ -254,8 +258,9 @@ def check_index(index: Index, live: I64) -> tuple[bool, str]:
     rebuild_sums(again, index.levels)
     if not np.array_equal(again, index.tree):
         return False, "a node of the tree is not the sum of its children"
-    if index.items.shape[0] == 0:
-        return _check_floors(index, np.where(alive, masses, np.inf))
+    ok, why = _check_floors(index.slot_floors, index.levels, np.where(alive, masses, np.inf))
+    if not ok or index.items.shape[0] == 0:
+        return ok, why
     ungrouped = np.flatnonzero(alive[: index.items.shape[0]] != (index.items[:, 0] != NONE))
     if ungrouped.size:
         return False, f"slot {ungrouped[0]} is live or in a group, but not both"
@@ -273,18 +278,18 @@ def check_index(index: Index, live: I64) -> tuple[bool, str]:
     counts = index.vec[:, 0]
     means = np.full(counts.size, np.inf)
     np.divide(index.sums, counts, out=means, where=counts > 0)
-    return _check_floors(index, means)
+    return _check_floors(index.group_floors, index.levels, means)
 
 
-def _check_floors(index: Index, leaves: F64) -> tuple[bool, str]:
-    """Whether the tree of minima, if kept, is that of these leaves."""
-    if index.floors.size == 0:
+def _check_floors(floors: F64, levels: I64, leaves: F64) -> tuple[bool, str]:
+    """Whether a tree of minima, if kept, is that of these leaves."""
+    if floors.size == 0:
         return True, ""
-    expected = np.full(index.floors.size, np.inf)
+    expected = np.full(floors.size, np.inf)
     expected[: leaves.size] = leaves
-    for below, here in zip(index.floor_levels[:-1], index.floor_levels[1:], strict=True):
+    for below, here in zip(levels[:-1], levels[1:], strict=True):
         nodes = expected[below:here].reshape(-1, 8).min(axis=1)
         expected[here : here + nodes.size] = nodes
-    if not np.allclose(expected, index.floors, rtol=1e-9, atol=0.0):
+    if not np.allclose(expected, floors, rtol=1e-9, atol=0.0):
         return False, "a node of the tree of minima is not the least of its children"
     return True, ""

@@ -11,14 +11,15 @@ been overwritten since if its slot lies among those filled in between.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sibling_replay.replay.arrays import F64, I64, U8
+from sibling_replay.replay.arrays import F64, I64
 from sibling_replay.replay.batch import Batch, Plan, batch_plan
+from sibling_replay.replay.checks import check_keys, check_outcomes
 from sibling_replay.replay.handles import handle_of, open_table, open_vector
 from sibling_replay.replay.index import (
     Index,
@@ -30,21 +31,12 @@ from sibling_replay.replay.index import (
 )
 from sibling_replay.replay.intern import (
     KeyTable,
-    first_bad_place,
     forget,
     intern,
     leave_key,
     new_key_table,
 )
-from sibling_replay.replay.partition import (
-    NONE,
-    PARTS_USED,
-    Partition,
-    check_partition,
-    join,
-    leave,
-    new_partition,
-)
+from sibling_replay.replay.partition import Partition, join, leave, new_partition
 from sibling_replay.replay.payload import LAYOUT_COLUMNS, Layout, gather, pack_row
 
 # Places in `counts` and in `peaks`.
@@ -65,7 +57,7 @@ class Memory:
         *,
         grouped: bool,
         outcomes: bool = False,
-        floors: bool = False,
+        floors: Literal["slots", "groups"] | None = None,
         hash_mask: int = _FULL_HASH,
     ) -> None:
         if outcomes and not grouped:
@@ -86,7 +78,7 @@ class Memory:
         # Arrays that never change: a state whose copies differ is of another memory.
         self._fixed = {
             name: self.arrays()[name].copy()
-            for name in ("index.levels", "index.floor_levels", "keys.spec", "outcome_keys.spec")
+            for name in ("index.levels", "keys.spec", "outcome_keys.spec")
         }
         self.handle = handle_of(
             [
@@ -182,50 +174,16 @@ class Memory:
         ok, why = check_index(self.index, live)
         if not ok:
             return False, why
+        groups = Partition(*self.index[4:9])
+        rows = self.rows
         if self.grouped:
-            ok, why = self._check_keys(
-                self.keys, Partition(*self.index[4:9]), self.layout.key_bytes, "group"
-            )
+            ok, why = check_keys(self.keys, groups, rows, self.live, self.layout.key_bytes)
         if ok and self.counts_outcomes:
-            ok, why = self._check_outcomes()
+            ok, why = check_outcomes(self.outcomes, self.group_outcomes, groups, self.live)
+            if ok:
+                size = self.layout.outcome_bytes
+                ok, why = check_keys(self.outcome_keys, self.outcomes, rows, self.live, size)
         return ok, why
-
-    def _check_outcomes(self) -> tuple[bool, str]:
-        """Whether every entry has an outcome, and every outcome the group of its entries."""
-        for partition in (self.outcomes, self.group_outcomes):
-            ok, why = check_partition(partition)
-            if not ok:
-                return False, f"outcomes: {why}"
-        own = self.outcomes.items[:, 0]
-        if not np.array_equal(own != NONE, np.arange(self.capacity) < self.live):
-            return False, "a slot is live or has an outcome, but not both"
-        if not np.array_equal(self.group_outcomes.items[:, 0] != NONE, self.outcomes.vec[:, 0] > 0):
-            return False, "an outcome has entries or a group, but not both"
-        parent = self.group_outcomes.items[own[: self.live], 0]
-        if not np.array_equal(parent, self.index.items[: self.live, 0]):
-            return False, "an entry's outcome belongs to another group than the entry"
-        return self._check_keys(
-            self.outcome_keys, self.outcomes, self.layout.outcome_bytes, "outcome"
-        )
-
-    def _check_keys(
-        self, table: KeyTable, partition: Partition, size: int, what: str
-    ) -> tuple[bool, str]:
-        """Same leading bytes if and only if same part, and the table finds every part."""
-        parts = partition.items[: self.live, 0]
-        place = int(first_bad_place(table, partition, self.rows))
-        if place >= 0:
-            return False, f"the table of {what} keys is wrong at place {place}"
-        if parts.size == 0:
-            return True, ""
-        if np.any(parts >= partition.heads[PARTS_USED]):
-            return False, f"a {what} has an id that was not handed out"
-        keys = np.ascontiguousarray(self.rows[: self.live].view(np.uint8)[:, :size])
-        _, by_key = np.unique(keys.view(f"V{size}"), return_inverse=True)
-        pairs = np.unique(by_key.ravel().astype(np.int64) << 32 | parts)
-        if not pairs.size == by_key.max() + 1 == np.unique(parts).size:
-            return False, f"{what}s do not match the stored keys"
-        return True, ""
 
 
 # Where the arrays of a memory stand in its handle.
@@ -247,7 +205,7 @@ def open_index(handle):
         open_vector(handle, 7, np.int32),
         open_vector(handle, 8, np.int32),
         open_vector(handle, 9, np.float64),
-        open_vector(handle, 10, np.int64),
+        open_vector(handle, 10, np.float64),
     )
 
 

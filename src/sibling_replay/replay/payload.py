@@ -113,7 +113,7 @@ class Layout:
         for section in sections:
             while section:
                 # Fields of single bytes fill the gaps before fields that need whole words.
-                name = max(section, key=lambda name: _fit(fields[name].alignment, offset))  # noqa: B023
+                name = max(section, key=lambda name: _fit(fields[name].alignment, offset))
                 section.remove(name)
                 field = fields[name]
                 offset = -(-offset // field.alignment) * field.alignment
@@ -181,7 +181,8 @@ def pack_row(block, table, count, i, row):
                     cells[offset + k] = np.uint8(bits >> np.uint64(56))
             else:
                 for k in range(width):
-                    cells[offset + (k >> _3)] |= np.uint8((block[first + k] != 0) << (_7 - (k & _7)))
+                    bit = np.uint8(block[first + k] != 0)
+                    cells[offset + (k >> _3)] |= np.uint8(bit << (_7 - (k & _7)))
         elif width & _3 == _0:
             for k in range(width >> _2):
                 row[(offset >> _2) + k] = halves[(first >> _2) + k]

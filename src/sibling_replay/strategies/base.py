@@ -83,9 +83,11 @@ class Strategy(ABC):
         return False
 
     @property
-    def needs_floors(self) -> bool:
-        """Whether the buffer must know its least mean mass."""
-        return self.normalize == "buffer"
+    def needs_floors(self) -> Literal["slots", "groups"] | None:
+        """Of what the buffer must know the least mean mass."""
+        if self.normalize != "buffer":
+            return None
+        return "groups" if self.needs_groups else "slots"
 
     @abstractmethod
     def draw(self, memory: Memory, size: int, beta: float, uniforms: Uniforms) -> Batch:

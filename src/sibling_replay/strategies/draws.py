@@ -101,7 +101,8 @@ def draw_prioritized(handle, uniforms, block, size, beta, normalize, trained):
     else:
         for b in range(size):
             means[b] = index.sums[np.uint64(groups[b])] / group_sizes[b]
-    floor = index.floors[-1] if index.floors.size > 0 else 0.0
+    floors = index.slot_floors if trained == ANCHOR else index.group_floors
+    floor = floors[-1] if floors.size > 0 else 0.0
     write_weights(means, total, counts[LIVE], floor, beta, normalize, weights)
     gather(open_rows(handle), open_layout(handle), slots, outcome_slots, block, fields)
     return True

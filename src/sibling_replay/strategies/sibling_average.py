@@ -48,7 +48,9 @@ class SiblingAverage(Strategy):
         super().__post_init__()
         if self.max_siblings is not None:
             if isinstance(self.max_siblings, bool):
-                raise TypeError(f"max_siblings must be a whole number or None, not {self.max_siblings!r}")
+                raise TypeError(
+                    f"max_siblings must be a whole number or None, not {self.max_siblings!r}"
+                )
             object.__setattr__(self, "max_siblings", operator.index(self.max_siblings))
             if self.max_siblings < 1:
                 raise ValueError(f"max_siblings must be at least 1, got {self.max_siblings}")

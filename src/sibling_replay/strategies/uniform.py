@@ -21,8 +21,8 @@ class Uniform(Strategy):
     """Every entry with probability 1/N, independently, with weight one; nothing is refreshed."""
 
     @property
-    def needs_floors(self) -> bool:
-        return False
+    def needs_floors(self) -> None:
+        return None
 
     def draw(self, memory: Memory, size: int, beta: float, uniforms: Uniforms) -> Batch:
         batch = memory.new_batch(size)

@@ -20,8 +20,10 @@ NORMALIZATIONS = {None: UNNORMALIZED, "batch": BY_BATCH, "buffer": BY_BUFFER}
 
 @njit(cache=True)
 def write_weights(means, total, live, floor, beta, normalize, weights):
-    """Weights from the mean masses of a minibatch, which are used up; `floor` is the least mean mass
-    in the buffer."""
+    """Weights from the mean masses of a minibatch, which are used up.
+
+    `floor` is the least mean mass in the buffer.
+    """
     if normalize == UNNORMALIZED:
         reference = total / live
     elif normalize == BY_BUFFER:

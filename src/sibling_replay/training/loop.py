@@ -21,8 +21,9 @@ from sibling_replay.training.config import linear
 from sibling_replay.training.network import Network, all_values, first_largest, greedy, learn
 
 _ENTRY: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-_KERNEL: dict[str, Any] = {**_ENTRY, "no_cpython_wrapper": True}  # called by kernels only
-_INLINE: dict[str, Any] = {**_KERNEL, "inline": "always"}  # spares copying 100 arrays' descriptors
+# For kernels only (calling one from Python crashes); inlined, which spares copying the descriptors
+# of a hundred arrays per call.
+_KERNEL: dict[str, Any] = {**_ENTRY, "forceinline": True, "no_cpython_wrapper": True}
 
 # Steps after which an evaluation episode is given up: an environment without a time limit may hold
 # a greedy policy for ever.
@@ -107,7 +108,7 @@ class Run(NamedTuple):
     eval_rng: np.random.Generator
 
 
-@njit(**_INLINE)
+@njit(**_KERNEL)
 def _collect(run):
     """One environment step, epsilon-greedy, and its transition into the buffer.
 
@@ -163,7 +164,7 @@ def _add(memory, clock, settings, group, outcome):
         insert(memory.entries, slot, group, clock.largest_mass)
 
 
-@njit(**_INLINE)
+@njit(**_KERNEL)
 def _sample(run):
     """Draw the batch of this step's update."""
     clock = run.clock[0]
@@ -172,7 +173,7 @@ def _sample(run):
     draw(run.memory, run.batch, settings.method, clock.live, beta, run.replay_rng)
 
 
-@njit(**_INLINE)
+@njit(**_KERNEL)
 def _update(run):
     """One optimizer step on the batch and the refresh of priorities."""
     clock = run.clock[0]
@@ -193,7 +194,7 @@ def _update(run):
             clock.largest_mass = run.batch.masses[row]
 
 
-@njit(**_INLINE)
+@njit(**_KERNEL)
 def _conclude(run):
     """What follows a step: the target copy and the evaluation, where they are due."""
     clock = run.clock[0]

@@ -27,7 +27,11 @@ CLIP_EPSILON = 1e-6  # as in torch.nn.utils.clip_grad_norm_
 # Division by zero must not be a Python exception, or the loops do not vectorise; sums may be
 # reassociated and fused, but infinities and NaN keep their meaning.
 _ENTRY: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-_FAST: dict[str, Any] = {**_ENTRY, "no_cpython_wrapper": True}  # called by kernels only
+_FAST: dict[str, Any] = {
+    **_ENTRY,
+    "forceinline": True,
+    "no_cpython_wrapper": True,
+}  # for kernels only
 _FASTER: dict[str, Any] = {**_FAST, "fastmath": {"reassoc", "contract", "nsz"}}
 
 Layers = list[tuple[NDArray[Any], NDArray[Any]]]

@@ -1,0 +1,188 @@
+"""The arrows of the design: imports point down, heavy libraries stay where they are allowed.
+
+Read from the sources with `ast`, so an import inside a function counts as well.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "src" / "sibling_replay"
+NAME = "sibling_replay"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+# From the bottom up. Parts in one row are neighbours that do not import each other, unless the row
+# is a single composition (the buffer and its helpers).
+ROWS: list[set[str]] = [
+    {"rng"},
+    {"replay"},
+    {"diagnostics", "envs", "grouping", "strategies"},
+    {"schema", "staging", "checkpoint", "buffer"},
+    {"training"},
+    {"integrations", "experiments"},
+    {"cli", "__main__"},
+]
+COMPOSITION = {"schema", "staging", "checkpoint", "buffer", "cli", "__main__"}
+ROW_OF = {part: row for row, parts in enumerate(ROWS) for part in parts}
+
+# Where a library may be imported; path prefixes inside the package.
+ALLOWED = {
+    "torch": ("training/torch_", "grouping/vqvae", "integrations/"),
+    "polars": ("experiments/",),
+    "matplotlib": ("experiments/",),
+    "ray": ("experiments/",),
+    "tyro": ("experiments/", "cli"),
+    "rich": ("experiments/", "cli"),
+    "pickle": (),
+    "random": (),
+    "pandas": (),
+}
+
+
+def part_of(path: Path) -> str:
+    """The part of the design a file belongs to."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def public_names() -> dict[str, str]:
+    """Public name -> the module the package takes it from."""
+    tree = ast.parse((PACKAGE / "__init__.py").read_text())
+    return {
+        alias.name: node.module
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    }
+
+
+PUBLIC = public_names()
+
+
+def imports(path: Path) -> Iterator[tuple[str, int]]:
+    """Every module a file imports, absolute, with its line."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            if node.level:  # `from .tables import x` in envs/frozen_lake.py
+                parents = [NAME, *path.relative_to(PACKAGE).parts[: -node.level]]
+                module = ".".join(parents + ([module] if module else []))
+            if module == NAME:  # a public name stands for the module that defines it
+                for alias in node.names:
+                    yield PUBLIC.get(alias.name, f"{NAME}.{alias.name}"), node.lineno
+            else:
+                yield module, node.lineno
+
+
+def inside(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def test_there_are_files_to_check() -> None:
+    assert len(FILES) > 30
+    assert {"buffer", "replay", "strategies", "rng"} <= {part_of(path) for path in FILES}
+
+
+@pytest.mark.parametrize("path", FILES, ids=inside)
+def test_imports_point_down(path: Path) -> None:
+    part = part_of(path)
+    if part == "__init__":
+        return
+    assert part in ROW_OF, f"{part} has no place in the layers"
+    for module, line in imports(path):
+        top, _, rest = module.partition(".")
+        if top != NAME:
+            continue
+        target = rest.split(".")[0]
+        where = f"{inside(path)}:{line} imports {module}"
+        assert target in ROW_OF, f"{where}: not a part of the design"
+        if target == part:
+            continue
+        if ROW_OF[target] == ROW_OF[part]:
+            assert {target, part} <= COMPOSITION, f"{where}: neighbours do not import each other"
+        else:
+            assert ROW_OF[target] < ROW_OF[part], f"{where}: upwards"
+
+
+@pytest.mark.parametrize("path", FILES, ids=inside)
+def test_libraries_stay_where_they_are_allowed(path: Path) -> None:
+    for module, line in imports(path):
+        top = module.split(".")[0]
+        allowed = ALLOWED.get(top)
+        assert allowed is None or inside(path).startswith(allowed), (
+            f"{inside(path)}:{line} imports {module}"
+        )
+
+
+def calls(path: Path) -> Iterator[tuple[str, int]]:
+    """Every call by its dotted name, with its line."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func), node.lineno
+
+
+GENERATORS = {"default_rng", "Generator", "SeedSequence", "PCG64", "PCG64DXSM", "MT19937", "Philox",
+              "SFC64", "BitGenerator"}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", FILES, ids=inside)
+def test_no_global_randomness(path: Path) -> None:
+    """Generators are owned; NumPy's module functions would draw from a hidden, shared one."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in (
+            "np.random", "numpy.random",
+        ):  # fmt: skip
+            assert node.attr in GENERATORS, f"{inside(path)}:{node.lineno}: np.random.{node.attr}"
+        if isinstance(node, ast.ImportFrom) and node.module == "numpy.random":
+            assert {alias.name for alias in node.names} <= GENERATORS
+    for name, line in calls(path):
+        assert name not in ("torch.manual_seed", "torch.seed", "random.seed"), f"{path}:{line}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=inside)
+def test_the_library_does_not_print(path: Path) -> None:
+    if part_of(path) in ("cli", "__main__"):
+        return
+    for name, line in calls(path):
+        assert name != "print" and not name.startswith("sys.stdout"), f"{inside(path)}:{line}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=inside)
+def test_files_are_opened_only_by_storage_code(path: Path) -> None:
+    allowed = ("checkpoint.py", "experiments/")
+    for name, line in calls(path):
+        touches = name in ("open", "np.save", "np.savez", "np.load") or name.endswith(
+            (".write_text", ".write_bytes", ".mkdir", ".unlink")
+        )
+        assert not touches or inside(path).startswith(allowed), f"{inside(path)}:{line}: {name}"
+
+
+def test_importing_the_package_is_light_and_silent() -> None:
+    """No torch, no plotting, no data frames, no warnings, no output."""
+    heavy = ["torch", "matplotlib", "polars", "pandas", "tyro", "rich", "ray"]
+    code = (
+        f"import sys, sibling_replay\n"
+        f"print([name for name in {heavy!r} if name in sys.modules])\n"
+        f"print(all(hasattr(sibling_replay, name) for name in sibling_replay.__all__))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[:2] == ["[]", "True"]
+    assert done.stderr == ""
+
+
+def test_the_public_names_are_listed() -> None:
+    import sibling_replay
+
+    assert set(PUBLIC) == set(sibling_replay.__all__)
+    assert (PACKAGE / "py.typed").exists()
