@@ -89,9 +89,7 @@ class ReplayBuffer:
             stored[GROUP_KEY] = field_of_key(key, self._fields)
         elif key == "given":
             stored[GROUP_KEY] = Field(np.dtype(np.int64))
-        self._layout = Layout.of(
-            stored, (GROUP_KEY,) if GROUP_KEY in stored else ("obs", "action")
-        )
+        self._layout = Layout.of(stored, (GROUP_KEY,) if GROUP_KEY in stored else ("obs", "action"))
         self._staging = Staging(self._layout, tuple(stored))
         self._stage = self._staging.stage
         self._plain = len(stored) == len(TRANSITION)

@@ -223,7 +223,5 @@ def _cast(array: NDArray[Any], field: Field, label: str) -> NDArray[Any]:
         unfit = np.zeros(0, dtype=bool) if kind == "b" else (array < least) | (array > most)
         cast = array.astype(field.dtype)
     if unfit.any():
-        raise ValueError(
-            f"{label}: {array[unfit].ravel()[0]} is out of range for {field.dtype}"
-        )
+        raise ValueError(f"{label}: {array[unfit].ravel()[0]} is out of range for {field.dtype}")
     return cast

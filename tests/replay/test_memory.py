@@ -22,7 +22,9 @@ NAMES = tuple(FIELDS)
 
 def new_memory(capacity, hash_mask=0xFFFFFFFF):
     layout = Layout.of(FIELDS, ("obs", "action"))
-    memory = Memory(layout, capacity, grouped=True, outcomes=True, floors="groups", hash_mask=hash_mask)
+    memory = Memory(
+        layout, capacity, grouped=True, outcomes=True, floors="groups", hash_mask=hash_mask
+    )
     return memory, Staging(layout, NAMES)
 
 

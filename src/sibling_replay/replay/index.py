@@ -9,6 +9,7 @@ would lose digits (1e300 leaves, 1e-300 stays) triggers one at once.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -287,7 +288,7 @@ def _check_floors(floors: F64, levels: I64, leaves: F64) -> tuple[bool, str]:
         return True, ""
     expected = np.full(floors.size, np.inf)
     expected[: leaves.size] = leaves
-    for below, here in zip(levels[:-1], levels[1:], strict=True):
+    for below, here in pairwise(levels):
         nodes = expected[below:here].reshape(-1, 8).min(axis=1)
         expected[here : here + nodes.size] = nodes
     if not np.allclose(expected, floors, rtol=1e-9, atol=0.0):

@@ -268,9 +268,7 @@ def open_outcome_layout(handle):
 
 @njit(cache=True)
 def _leave_outcome(handle, slot):
-    outcome, emptied = leave_key(
-        _open_keys(handle, _OUTCOME_KEYS), open_outcomes(handle), slot
-    )
+    outcome, emptied = leave_key(_open_keys(handle, _OUTCOME_KEYS), open_outcomes(handle), slot)
     if emptied:
         leave(open_group_outcomes(handle), outcome)
 

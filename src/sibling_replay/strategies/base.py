@@ -72,9 +72,7 @@ class Strategy(ABC):
                 f"got {self.epsilon}"
             )
         if self.normalize not in NORMALIZATIONS:
-            raise ValueError(
-                f'normalize must be "batch", "buffer" or None, not {self.normalize!r}'
-            )
+            raise ValueError(f'normalize must be "batch", "buffer" or None, not {self.normalize!r}')
         object.__setattr__(self, "_normalize", NORMALIZATIONS[self.normalize])
 
     @property
@@ -116,4 +114,3 @@ class Strategy(ABC):
         ):
             raise ValueError("the total priority mass is zero: there is nothing to draw from")
         return batch
-

@@ -61,9 +61,7 @@ class SiblingAverage(Strategy):
         return self.max_siblings is None
 
     def draw(self, memory: Memory, size: int, beta: float, uniforms: Uniforms) -> Batch:
-        batch = self._draw_prioritized(
-            memory, size, beta, uniforms.take(size), ANCHOR_FOR_AVERAGE
-        )
+        batch = self._draw_prioritized(memory, size, beta, uniforms.take(size), ANCHOR_FOR_AVERAGE)
         starts = np.empty(size + 1, dtype=np.int64)
         if self.max_siblings is None:
             count_outcomes(memory.handle, batch.groups, starts)
