@@ -60,12 +60,13 @@ class Staging:
             end = offset + dtype.itemsize
         self._pack: Callable[..., None] = struct.Struct(code).pack_into
         self._pick = itemgetter(*(self._names.index(name) for name in scalars))
-        # (place among the values, view into the block, its dtype, whether it is a float)
+        # (place among the values, view into the block, its dtype, shape, whether it is a float)
         self._arrays = [
             (
                 self._names.index(name),
                 np.ndarray(field.shape, field.dtype, self.block, places[name][2]),
                 field.dtype,
+                field.shape,
                 field.dtype.kind == "f",
             )
             for name, field in self._fields.items()
@@ -109,13 +110,9 @@ class Staging:
                 self._reward[0] = 0.0
             for scalar in self._float_scalars:
                 scalar += 0.0
-            for place, view, dtype, is_float in self._arrays:
+            for place, view, dtype, shape, is_float in self._arrays:
                 value = values[place]
-                if (
-                    type(value) is not np.ndarray
-                    or value.dtype != dtype
-                    or value.shape != view.shape
-                ):
+                if type(value) is not np.ndarray or value.dtype != dtype or value.shape != shape:
                     return self._stage_slowly(values)
                 if is_float:
                     np.add(value, 0.0, out=view)

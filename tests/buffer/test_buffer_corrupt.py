@@ -165,17 +165,16 @@ def test_wrong_numbers_that_must_be_refused() -> None:
         ("sample", {"keys.hashes": {group: 12345}}),
         ("sample", {"keys.spec": {0: 10**6}}),  # keys longer than rows
         ("sample", {"index.levels": {1: 10**6}}),  # a level outside the tree
-        ("sample", {"index.floor_levels": {1: 10**6}}),
         ("sample", {"index.sums": {group: np.nan}}),
         ("sample", {"index.sums": {group: 0.0}}),
-        ("sample", {"index.floors": {-1: 0.5}}),
-        ("sample", {"index.floors": {group: np.nan}}),
+        ("sample", {"index.group_floors": {-1: 0.5}}),
+        ("sample", {"index.group_floors": {group: np.nan}}),
         ("prioritized", {"index.tree": {0: np.nan}}),
         ("prioritized", {"index.tree": {0: -1.0}}),
         ("prioritized", {"index.tree": {0: np.inf}}),
         ("prioritized", {"index.tree": {0: 0.0}}),
         ("prioritized", {"index.tree": {-1: 0.0}}),
-        ("prioritized", {"index.floors": {0: 0.0}}),
+        ("prioritized", {"index.slot_floors": {0: 0.0}}),
         ("prioritized", {"counts": {3: 10**6}}),  # rows longer than they are
         ("prioritized", {"counts": {0: -1, 1: -1}}),  # a negative slot
         ("prioritized", {"counts": {0: 2**63 - 1, 1: 13}}),  # an overflow at the next addition

@@ -149,6 +149,8 @@ def test_members_missing_unknown_or_of_another_form(file_bytes, place) -> None:
         load(place, archive_of({**parts, "more.npy": npy(np.arange(3))}))
     for name in [name for name in parts if name != "header.npy"]:
         array = np.load(io.BytesIO(parts[name]))
+        if array.size == 0:  # nothing to be wrong
+            continue
         for other in (array.astype(">f8"), array[:-1], array[np.newaxis], np.array("text")):
             with pytest.raises(StateError):
                 load(place, archive_of({**parts, name: npy(other)}))

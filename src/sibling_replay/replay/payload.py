@@ -56,7 +56,9 @@ class Field:
                 f"{self.shape!r}"
             ) from error
         # Rows and blocks are in the machine's byte order, whatever the caller's arrays are in.
-        object.__setattr__(self, "dtype", dtype.newbyteorder("="))
+        # (A native dtype is kept as it is: NumPy's own objects compare fastest.)
+        native = dtype if dtype.isnative else dtype.newbyteorder("=")
+        object.__setattr__(self, "dtype", native)
         object.__setattr__(self, "shape", shape)
         if self.dtype.kind not in "biuf" or self.dtype.itemsize > 8:
             raise TypeError(
