@@ -44,6 +44,7 @@ ADDED, LIVE, DROPPED, ROW_WORDS = range(4)
 MAX_PRIORITY, MAX_MASS = range(2)
 
 _FULL_HASH = 0xFFFFFFFF
+_MOST_PLANS = 64  # batch sizes remembered
 _MOST_ADDED = 2**62  # far from where the count of additions would overflow
 
 
@@ -125,6 +126,8 @@ class Memory:
         """A batch whose columns are not filled yet."""
         plan = self._plans.get(size)
         if plan is None:
+            if len(self._plans) == _MOST_PLANS:
+                self._plans.clear()
             plan = self._plans[size] = batch_plan(self.layout, size, self)
         return Batch(plan)
 

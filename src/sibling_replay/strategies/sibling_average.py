@@ -54,7 +54,10 @@ class SiblingAverage(Strategy):
             object.__setattr__(self, "max_siblings", operator.index(self.max_siblings))
             if self.max_siblings < 1:
                 raise ValueError(f"max_siblings must be at least 1, got {self.max_siblings}")
-        object.__setattr__(self, "update_all_siblings", bool(self.update_all_siblings))
+        if not isinstance(self.update_all_siblings, bool):
+            raise TypeError(
+                f"update_all_siblings must be True or False, not {self.update_all_siblings!r}"
+            )
 
     @property
     def needs_outcomes(self) -> bool:
