@@ -208,7 +208,7 @@ class Batch(Block):
         self._outcomes = outcomes
 
     def average(self, targets: Any) -> Any:
-        """The target of each entry from the targets of the rows of `outcomes` (eq. 10).
+        """The target of each entry from the targets of the rows of `outcomes` (eq. 12).
 
         Takes one value a row of `outcomes`: an array, or a torch tensor.
         """

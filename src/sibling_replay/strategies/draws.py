@@ -73,7 +73,7 @@ def draw_uniform(handle, uniforms, block):
 def draw_prioritized(handle, uniforms, block, size, beta, normalize, trained):
     """Stratified anchors (eq. 2) and, by `trained`, what is learned from them.
 
-    ANCHOR: the anchor itself. SIBLING: a uniform sibling (eq. 8). ANCHOR_WITH_OUTCOME: the anchor
+    ANCHOR: the anchor itself. SIBLING: a uniform sibling (eq. 9). ANCHOR_WITH_OUTCOME: the anchor
     with the outcome of a uniform sibling, which is an outcome drawn by its count in the group.
     ANCHOR_FOR_AVERAGE: the anchor, weighted by its group. The first `size` uniforms choose anchors,
     the next, if used, siblings. Returns False if there is no mass.

@@ -24,6 +24,6 @@ def prioritized_probabilities(masses: F64) -> F64:
 
 
 def sibling_probabilities(masses: F64, groups: I64) -> F64:
-    """s_g / (S n_g): any of the group's members through any of its members (eq. 8)."""
+    """s_g / (S n_g): any of the group's members through any of its members (eq. 9)."""
     by_group = np.bincount(groups, weights=prioritized_probabilities(masses))
     return np.asarray((by_group / np.maximum(np.bincount(groups), 1))[groups])

@@ -30,7 +30,7 @@ from sibling_replay.strategies.refresh import first_unfit, list_members, refresh
 
 @dataclass(frozen=True, kw_only=True)
 class SiblingAverage(Strategy):
-    """The anchor, toward the mean target of min(K, n_g) siblings (eq. 11). Weights as SAMPLE.
+    """The anchor, toward the mean target of min(K, n_g) siblings (eq. 12). Weights as SAMPLE.
 
     max_siblings: K; None averages the whole group, from its outcome counts.
     update_all_siblings: refresh every sibling in the average instead of the anchor only. Where

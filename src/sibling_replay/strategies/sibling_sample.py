@@ -20,8 +20,8 @@ from sibling_replay.strategies.laws import (
 
 @dataclass(frozen=True, kw_only=True)
 class SiblingSample(Strategy):
-    """A uniform sibling of the anchor: slot j with probability s_g / (S n_g) (eq. 8), weight
-    (n_g S / (N s_g))^beta (eq. 9); the trained sibling is refreshed."""
+    """A uniform sibling of the anchor: slot j with probability s_g / (S n_g) (eq. 9), weight
+    (n_g S / (N s_g))^beta (eq. 10); the trained sibling is refreshed."""
 
     needs_groups: ClassVar[bool] = True
 

@@ -2,7 +2,7 @@
 
 Let m be the mean mass behind a trained slot: its own mass u_j for PER, the group's mean s_g / n_g
 for the sibling strategies. Both laws are then m / S, so the importance ratio to uniform replay
-is S / (N m) (eq. 9), and w = (S / (N m))^beta. Dividing by the largest weight replaces S / N by
+is S / (N m) (eq. 10), and w = (S / (N m))^beta. Dividing by the largest weight replaces S / N by
 the least m: of the minibatch, or of the whole buffer. So w = (reference / m)^beta, with no
 overflow for any mass.
 """
