@@ -134,7 +134,7 @@ DAMAGE = {
     "group size": lambda m: _add(m.index.vec, (largest_group(m), 0)),
     "group start": lambda m: _add(m.index.vec, (largest_group(m), 1)),
     "group start far outside": lambda m: _add(m.index.vec, (largest_group(m), 1), 2**30),
-    "floor": lambda m: _scale(m.index.floors, -1),
+    "floor": lambda m: _scale(m.index.group_floors, -1),
     "stored key": lambda m: m.rows.view(np.uint8).__setitem__((2, 0), 199),
     "stored outcome": lambda m: m.rows.view(np.uint8).__setitem__(
         (2, m.layout.outcome_bytes - 1), 77

@@ -64,7 +64,7 @@ class TreeMachine(RuleBasedStateMachine):
 
     @initialize(capacity=st.sampled_from(CAPACITIES))
     def start(self, capacity):
-        self.index = new_index(capacity, 0, grouped=False, floors=True)
+        self.index = new_index(capacity, 0, grouped=False, floors="slots")
         self.masses = [0.0] * capacity
 
     @rule(data=st.data(), mass=st.integers(0, 1000))
@@ -107,8 +107,8 @@ class TreeMachine(RuleBasedStateMachine):
     def floor_is_the_least(self):
         """Of the slots that were ever set."""
         if hasattr(self, "index"):
-            leaves = self.index.floors[: len(self.masses)]
-            assert self.index.floors[-1] == leaves.min()
+            leaves = self.index.slot_floors[: len(self.masses)]
+            assert self.index.slot_floors[-1] == leaves.min()
             for leaf, mass in zip(leaves, self.masses, strict=True):
                 assert leaf in (mass, np.inf)
 
