@@ -37,6 +37,7 @@ from sibling_replay.staging import Staging
 from sibling_replay.strategies import STRATEGIES, Law, Strategy
 
 SCHEMA_VERSION = 1
+_FLOAT64 = np.dtype(np.float64)
 _LARGEST_CAPACITY = 2**29  # the pool of group members is indexed by 32-bit integers
 
 _LARGEST_BATCH_BYTES = 2**31 - 1  # of a NumPy record
@@ -236,7 +237,9 @@ class ReplayBuffer:
             raise ValueError(f"expected {batch.size} TD errors, got shape {given.shape}")
         if given.dtype.kind not in "fiu":
             raise TypeError(f"TD errors must be real numbers, not {given.dtype}")
-        self.strategy.refresh(self._memory, batch, given.astype(np.float64))
+        if given.dtype is not _FLOAT64 or not given.flags.carray:
+            given = given.astype(np.float64)  # what the kernels are compiled for
+        self.strategy.refresh(self._memory, batch, given)
 
     def probabilities(self) -> Law:
         """The exact probabilities of the next draw over the live slots, in O(N)."""

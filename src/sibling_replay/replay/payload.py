@@ -32,6 +32,8 @@ LAYOUT_COLUMNS = 4
 
 _0, _1, _2, _3, _4, _7, _8 = (np.uint64(i) for i in (0, 1, 2, 3, 4, 7, 8))
 
+_LINE = np.uint64(16)  # words in a cache line
+
 # Eight bytes that are 0 or 1, times _PACK, have their bits side by side in the top byte, the first
 # element in the lowest bit. A byte in all eight lanes, masked by _BITS, has in lane k its bit k.
 _PACK = np.uint64(0x0102040810204080)
@@ -195,6 +197,19 @@ def pack_row(block, table, count, i, row):
 
 
 @njit(cache=True)
+def _touch(words, stride, slots):
+    """Read one word of every cache line of some rows, so that their misses overlap: unpacking row
+    by row would wait for each. Returns something of what was read, so that it is not left out."""
+    touched = np.uint32(0)
+    for i in range(np.uint64(slots.size)):
+        first = np.uint64(slots[i]) * stride
+        for word in range(_0, stride, _LINE):
+            touched ^= words[first + word]
+        touched ^= words[first + stride - _1]
+    return touched
+
+
+@njit(cache=True)
 def gather(rows, table, slots, outcome_slots, block, start):
     """The columns of some slots, into a block from byte `start` on.
 
@@ -207,6 +222,8 @@ def gather(rows, table, slots, outcome_slots, block, start):
     out_words = block.view(np.uint32)
     out_doubles = block.view(np.uint64)
     out = np.uint64(start)
+    if stride > _LINE:
+        out_words[out >> _2] = _touch(words, stride, slots) ^ _touch(words, stride, outcome_slots)
     for f in range(table.shape[0]):
         width = np.uint64(table[f, _WIDTH])
         offset = np.uint64(table[f, _OFFSET])
