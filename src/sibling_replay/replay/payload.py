@@ -223,7 +223,7 @@ def gather(rows, table, slots, outcome_slots, block, start):
     out_doubles = block.view(np.uint64)
     out = np.uint64(start)
     if stride > _LINE:
-        out_words[out >> _2] = _touch(words, stride, slots) ^ _touch(words, stride, outcome_slots)
+        out_words[out >> _2] = _touch(words, stride, outcome_slots)
     for f in range(table.shape[0]):
         width = np.uint64(table[f, _WIDTH])
         offset = np.uint64(table[f, _OFFSET])
