@@ -151,7 +151,7 @@ def machine(core: int) -> dict:
         models = [line for line in info.read_text().splitlines() if line.startswith("model name")]
         cpu = models[0].split(":")[1].strip() if models else cpu
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    system = f"{platform.system()} {platform.release()}"
+    system = platform.system()
     return {
         "cpu": cpu,
         "cores": os.cpu_count(),
