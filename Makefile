@@ -30,6 +30,7 @@ $(VENV)-ray/installed: pyproject.toml
 
 reproduce: install
 	$(BIN)/sibling-replay reproduce exact --env OutlierBandit TwoChains
+	$(BIN)/sibling-replay table exact
 
 test: install
 	$(BIN)/python -m pytest -n 2 --dist loadfile
