@@ -3,16 +3,22 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help install reproduce test test-long test-ray lint bench bench-train clean
+# Libraries we drop into, by extra; they cannot share one environment, so each has its own.
+HOSTS := sb3 torchrl tianshou rllib
+
+.PHONY: help install reproduce test test-long test-ray test-integrations lint bench bench-train \
+	bench-hosts clean $(HOSTS:%=test-%)
 
 help:
 	@echo "make reproduce   the paper's OutlierBandit and TwoChains comparison, beside the published numbers"
 	@echo "make test        the test suite"
 	@echo "make test-long   the tests that take minutes"
 	@echo "make test-ray    the runner on a real Ray cluster on this machine"
+	@echo "make test-integrations  the adapters against the real SB3, TorchRL, Tianshou and RLlib"
 	@echo "make lint        ruff and mypy"
 	@echo "make bench       our buffer beside cpprb, Tianshou and TorchRL (builds their environments)"
 	@echo "make bench-train the compiled trainer beside its floor and the torch trainer"
+	@echo "make bench-hosts training steps in SB3, TorchRL, Tianshou and RLlib, with their replay and ours"
 
 install: $(VENV)/installed
 $(VENV)/installed: pyproject.toml
@@ -22,10 +28,12 @@ $(VENV)/installed: pyproject.toml
 	$(BIN)/pip install --quiet -e ".[experiments]" --group dev
 	touch $@
 
-$(VENV)-ray/installed: pyproject.toml
-	$(PYTHON) -m venv $(VENV)-ray
-	$(VENV)-ray/bin/pip install --quiet --upgrade pip
-	$(VENV)-ray/bin/pip install --quiet -e ".[ray]" --group dev
+# Torch first and pinned: a plain `torch` pulls gigabytes of GPU packages.
+$(VENV)-%/installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-$*
+	$(VENV)-$*/bin/pip install --quiet --upgrade pip
+	$(VENV)-$*/bin/pip install --quiet torch==2.13.0
+	$(VENV)-$*/bin/pip install --quiet -e ".[$*,experiments]" --group test
 	touch $@
 
 reproduce: install
@@ -38,8 +46,13 @@ test: install
 test-long: install
 	$(BIN)/python -m pytest -m long
 
-test-ray: $(VENV)-ray/installed
-	$(VENV)-ray/bin/python -m pytest -m ray tests/experiments
+test-ray: $(VENV)-rllib/installed
+	$(VENV)-rllib/bin/python -m pytest -m ray tests/experiments
+
+test-integrations: $(HOSTS:%=test-%)
+
+$(HOSTS:%=test-%): test-%: $(VENV)-%/installed
+	$(VENV)-$*/bin/python -m pytest tests/integrations/$*
 
 lint: install
 	$(BIN)/ruff check .
@@ -53,5 +66,8 @@ bench: install
 bench-train: install
 	$(BIN)/python benchmarks/train.py
 
+bench-hosts: $(HOSTS:%=$(VENV)-%/installed)
+	$(PYTHON) benchmarks/hosts.py $(HOSTS)
+
 clean:
-	rm -rf $(VENV) $(VENV)-ray $(VENV)-bench
+	rm -rf $(VENV) $(VENV)-*

@@ -1,0 +1,1 @@
+"""Adapters for other libraries. Each module needs its own extra and holds no law of its own."""
