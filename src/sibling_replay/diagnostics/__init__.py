@@ -1,5 +1,10 @@
 """The microscope: diagnostics of within-group self-selection, as pure functions of arrays."""
 
+from sibling_replay.diagnostics.analytic import (
+    average_variance,
+    huber_minimiser,
+    prioritized_target_shift,
+)
 from sibling_replay.diagnostics.census import (
     OUTCOME_FIELDS,
     Census,
@@ -28,13 +33,16 @@ __all__ = [
     "OUTCOME_FIELDS",
     "Census",
     "action_l1",
+    "average_variance",
     "by_mass",
     "corrected_shift",
     "effective_sample_size",
     "entry_concentration",
+    "huber_minimiser",
     "mean_target",
     "outcome_numbers",
     "outcome_tv",
+    "prioritized_target_shift",
     "range_bound",
     "selection_ratio",
     "shift_terms",
