@@ -7,6 +7,7 @@ slot, and comes back with TD errors for slots. So a draw is remembered until its
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ class HostReplay:
         self.sampler: SlotSampler | None = None  # made when the form of the keys is known
         self._open: deque[Batch] = deque(maxlen=_MOST_OPEN)
         if not strategy.needs_groups:
-            self.sampler = SlotSampler(capacity, strategy, seed=seed)
+            self.sampler = self._new_sampler(0)
 
     @property
     def exact(self) -> bool:
@@ -68,10 +69,11 @@ class HostReplay:
             keys = key_rows(np.asarray(found))
         if self.sampler is None:
             assert keys is not None
-            self.sampler = SlotSampler(
-                self._capacity, self.strategy, key_bytes=keys.shape[1], seed=self._seed
-            )
+            self.sampler = self._new_sampler(keys.shape[1])
         self.sampler.put(slots, keys)
+
+    def _new_sampler(self, key_bytes: int | None) -> SlotSampler:
+        return SlotSampler(self._capacity, self.strategy, key_bytes=key_bytes, seed=self._seed)
 
     def draw(self, size: int, beta: float) -> tuple[I64, F32]:
         """Slots to train on and their importance weights."""
@@ -102,6 +104,19 @@ class HostReplay:
         self._open.clear()
         if self.sampler is not None:
             self.sampler.clear()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The sampler's, or an empty header as long as there is none."""
+        return {"header": {}} if self.sampler is None else self.sampler.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue where `state` was taken. One that does not fit leaves everything as it is."""
+        sampler = None
+        if state["header"]:
+            sampler = self._new_sampler(state["header"].get("key_bytes"))
+            sampler.load_state_dict(state)
+        self.sampler = sampler
+        self._open.clear()
 
     def __getstate__(self) -> dict[str, Any]:
         """Draws that await their errors are not part of a state."""
