@@ -15,7 +15,7 @@ from torchrl.data import (
     TensorDictMaxValueWriter,
     TensorDictReplayBuffer,
 )
-from torchrl.data.replay_buffers.samplers import RandomSampler
+from torchrl.data.replay_buffers.samplers import PrioritizedSampler, RandomSampler, prioritized
 from torchrl_kit import entries, make_env, make_loss
 
 from sibling_replay import Prioritized, SiblingAverage, SiblingModel, SiblingSample, Uniform
@@ -303,6 +303,15 @@ def test_storages_that_do_not_fit_are_refused():
     plain.extend([1, 2, 3])
     with pytest.raises(TypeError, match="tensordicts"):
         plain.sample()
+
+
+def test_it_needs_no_compiled_extension(monkeypatch):
+    """As in an environment whose torch does not load it: the stock sampler cannot be made."""
+    for name in ("SumSegmentTreeFp32", "MinSegmentTreeFp32"):
+        monkeypatch.setattr(prioritized, name, None)
+    with pytest.raises(RuntimeError, match="not available"):
+        PrioritizedSampler(8, alpha=0.6, beta=0.4)
+    assert len(fill(new_buffer(SiblingSample()))) == CAPACITY
 
 
 def test_uniform_draws_what_the_stock_sampler_draws():
