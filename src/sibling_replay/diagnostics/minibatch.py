@@ -14,6 +14,18 @@ def effective_sample_size(weights: ArrayLike) -> float:
     return float(w.sum() ** 2 / (w @ w))
 
 
+def expected_efficiency(mean_masses: ArrayLike, probabilities: ArrayLike, beta: float) -> float:
+    """(E w)^2 / E w^2 over the law of one draw: the ESS of a large minibatch, as a share of it.
+
+    w = m^-beta up to a factor, which does not matter; m is the mass u_i behind each entry that PER
+    draws, or the mean mass s_g / n_g behind each group that SAMPLE draws (eq. 3, eq. 10).
+    """
+    m = np.asarray(mean_masses, dtype=np.float64)
+    p = np.asarray(probabilities, dtype=np.float64)
+    w = (m.min() / m) ** beta  # at most 1, whatever the masses
+    return float((p @ w) ** 2 / (p.sum() * (p @ w**2)))
+
+
 def selection_ratio(masses: ArrayLike, group_sizes: ArrayLike, group_masses: ArrayLike) -> F64:
     """R_i = n_g u_i / s_g: an entry's probability in its group under PER, over a uniform one.
 
