@@ -27,7 +27,7 @@ from sibling_replay.diagnostics.microscope import (
 from sibling_replay.diagnostics.minibatch import (
     action_l1,
     effective_sample_size,
-    expected_efficiency,
+    expected_ess,
     selection_ratio,
     shift_terms,
 )
@@ -53,7 +53,7 @@ __all__ = [
     "equal_rows",
     "examine",
     "examine_transitions",
-    "expected_efficiency",
+    "expected_ess",
     "judge",
     "mean_target",
     "most_distorted",

@@ -23,7 +23,7 @@ from sibling_replay.diagnostics.census import (
     outcome_numbers,
     take_census,
 )
-from sibling_replay.diagnostics.minibatch import expected_efficiency
+from sibling_replay.diagnostics.minibatch import expected_ess
 
 EXACT_KEY = ("obs", "action")
 WIDEST_RANGE = 1e150  # of masses: squares of their ratios must stay numbers
@@ -58,15 +58,18 @@ class Findings:
     variance: F64  # [G] of the targets, each sibling counting the same
     concentration: F64  # [G] C_g
     distinct: I64  # [G] different outcomes
-    prioritized_ess: float  # share of a minibatch
-    sibling_ess: float
+    batch_size: int
+    prioritized_ess: float  # expected, of a minibatch of PER's
+    sibling_ess: float  # of SAMPLE's
 
     @property
     def entries(self) -> int:
         return len(self.groups)
 
 
-def examine(buffer: Replay, *, beta: float = 0.4, targets: ArrayLike | None = None) -> Findings:
+def examine(
+    buffer: Replay, *, beta: float = 0.4, targets: ArrayLike | None = None, batch_size: int = 32
+) -> Findings:
     """Look at a live buffer, by its own groups; where it keeps none, by equal (obs, action).
 
     `targets` has one Bellman target per live slot, in order; without it rewards stand in.
@@ -79,6 +82,7 @@ def examine(buffer: Replay, *, beta: float = 0.4, targets: ArrayLike | None = No
         groups=groups if kept else None,
         beta=beta,
         targets=targets,
+        batch_size=batch_size,
     )
 
 
@@ -89,9 +93,12 @@ def examine_transitions(
     groups: ArrayLike | None = None,
     beta: float = 0.4,
     targets: ArrayLike | None = None,
+    batch_size: int = 32,
 ) -> Findings:
     """Look at N transitions given as columns, with the mass u_i = priority^alpha of each."""
     mass = np.asarray(masses, dtype=np.float64)
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
     outcomes = outcome_numbers(columns)
     if groups is None:
         groups = equal_rows([columns[name] for name in EXACT_KEY])
@@ -131,8 +138,16 @@ def examine_transitions(
         variance=by_target.by_group(by_target.frequency * deviation**2),
         concentration=distortion.entry_concentration(census),
         distinct=np.bincount(census.owner, minlength=len(census.group)),
-        prioritized_ess=expected_efficiency(mass, mass / mass.max(), beta),
-        sibling_ess=expected_efficiency(
-            census.group_mass / census.group_count, census.group_probability, beta
+        batch_size=batch_size,
+        prioritized_ess=_ess(mass, mass / mass.max(), beta, batch_size),
+        sibling_ess=_ess(
+            census.group_mass / census.group_count, census.group_probability, beta, batch_size
         ),
     )
+
+
+def _ess(mean_masses: F64, probabilities: F64, beta: float, batch_size: int) -> float:
+    """Of weights m^-beta, up to a factor. m is the mass u_i behind each entry that PER draws, or
+    the mean mass s_g / n_g behind each group that SAMPLE draws (eq. 3, eq. 10)."""
+    weights = (mean_masses.min() / mean_masses) ** beta
+    return expected_ess(weights, probabilities, batch_size)

@@ -45,7 +45,8 @@ class Summary:
     corrected_shift_in_spreads: float
     concentration: float  # C, mass-weighted
     concentration_largest: float
-    prioritized_ess: float  # share of a minibatch
+    batch_size: int
+    prioritized_ess: float  # expected, of a minibatch's weights
     sibling_ess: float
     beta: float
     rewards_as_targets: bool
@@ -84,6 +85,7 @@ def summarize(findings: Findings) -> Summary:
         corrected_shift_in_spreads=corrected / spread if spread else 0.0,
         concentration=by_mass(census, findings.concentration),
         concentration_largest=float(findings.concentration.max()),
+        batch_size=findings.batch_size,
         prioritized_ess=findings.prioritized_ess,
         sibling_ess=findings.sibling_ess,
         beta=findings.beta,

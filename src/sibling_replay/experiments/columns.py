@@ -47,7 +47,12 @@ class Columns:
     def rows(self) -> int:
         if "reward" not in self.names:
             raise BadFile(f"{self.path}: missing column reward. It has: {', '.join(self.names)}")
-        return len(np.atleast_1d(self.read("reward")))
+        values = self.read("reward")
+        if values.ndim != 1:
+            raise BadFile(
+                f"{self.path}: column reward has shape {values.shape}, not one number a row"
+            )
+        return len(values)
 
     def numbers(self, name: str) -> NDArray[Any]:
         """[N, ...] A column of numbers; its elements may be spread over name_0, name_1, ..."""

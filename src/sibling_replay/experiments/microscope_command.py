@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +24,7 @@ def diagnose(
     group_by: GroupBy = (),
     epsilon: float | None = None,
     gamma: float | None = None,
+    batch_size: int = 32,
     top: int = 10,
     page: Path | None = None,
     json: Path | None = None,
@@ -45,23 +45,28 @@ def diagnose(
             own key, if there is one; else obs action).
         epsilon: Added to |td_error| to make a priority (default: 1e-6 as in the paper).
         gamma: Discount per step, to make targets of q_next.
+        batch_size: Transitions per update, for which ESS is computed.
         top: How many of the most distorted groups to show.
         page: Also write the diagnosis to this file, as one HTML page that needs no network.
         json: Also write every number to this file.
     """
     if not 0.0 <= beta <= 1.0:
         raise ValueError(f"--beta must be from 0 to 1, got {beta}")
+    if batch_size < 1:
+        raise ValueError(f"--batch-size must be at least 1, got {batch_size}")
     if top < 0:
         raise ValueError(f"--top must not be negative, got {top}")
     written = {"--page": page, "--json": json}
     _check_apart({"FILE": file, **{name: path for name, path in written.items() if path}})
     read = read_transitions(file, Reading(alpha, epsilon, gamma, group_by))
-    view = view_of(file.name, read, beta, top)
+    view = view_of(file.name, read, beta, batch_size, top)
     if page is not None:
         _write(page, page_of(view))
     if json is not None:
         _write(json, json_of(view))
-    console = Console() if sys.stdout.isatty() else Console(width=microscope_text.WIDTH)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=microscope_text.WIDTH)
     microscope_text.show(console, view)
     return 0
 

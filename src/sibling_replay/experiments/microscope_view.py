@@ -24,7 +24,6 @@ from sibling_replay.diagnostics.summary import TV_EDGES
 from sibling_replay.diagnostics.worst import ROUNDING
 from sibling_replay.experiments.transitions import Transitions
 
-BATCH = 32  # the paper's, to give an ESS in entries
 _MOST_ELEMENTS = 4  # of an array that is printed; of a larger one its row is named
 _SHOWN_OUTCOMES = 6
 _FLAGS = ("terminated", "truncated")
@@ -82,10 +81,17 @@ class View:
     data: dict[str, Any]  # the numbers themselves, for JSON
 
 
-def view_of(title: str, read: Transitions, beta: float, top: int) -> View:
+def view_of(
+    title: str, read: Transitions, beta: float = 0.4, batch_size: int = 32, top: int = 10
+) -> View:
     """Examine transitions and say what was found."""
     findings = examine_transitions(
-        read.columns, read.masses, groups=read.groups, beta=beta, targets=read.targets
+        read.columns,
+        read.masses,
+        groups=read.groups,
+        beta=beta,
+        targets=read.targets,
+        batch_size=batch_size,
     )
     found, worst = summarize(findings), most_distorted(findings, top, _SHOWN_OUTCOMES)
     verdict = judge(found)
@@ -186,6 +192,7 @@ def _sections(found: Summary, target: str) -> tuple[tuple[str, tuple[Line, ...]]
             "of it",
         ),
     )
+    ess = f"of the weights of a minibatch of {found.batch_size}, see below"
     entries = (
         Line(
             "concentration C",
@@ -193,8 +200,8 @@ def _sections(found: Summary, target: str) -> tuple[tuple[str, tuple[Line, ...]]
             "mass-weighted; 0 if siblings are drawn alike, even where it moves no outcome; "
             f"largest {number(found.concentration_largest)}",
         ),
-        Line("ESS of PER", _ess(found.prioritized_ess), f"of {BATCH} weights, see below"),
-        Line("ESS of SAMPLE", _ess(found.sibling_ess), f"of {BATCH} weights, see below"),
+        Line("ESS of PER", number(found.prioritized_ess), ess),
+        Line("ESS of SAMPLE", number(found.sibling_ess), ess),
     )
     return (
         ("Group support", support),
@@ -205,8 +212,8 @@ def _sections(found: Summary, target: str) -> tuple[tuple[str, tuple[Line, ...]]
 
 
 ESS_NOTE = (
-    f"ESS: {BATCH} (E w)² / E w² over the law of one draw, exact for this buffer; it is what "
-    "(Σ w)² / Σ w² of a minibatch tends to as the batch grows. It measures weights, not bias."
+    "ESS: the exact expectation of (Σ w)² / Σ w² over independent draws from this buffer "
+    "(stratified draws vary a little less). It measures weights, not bias."
 )
 SAMPLE_NOTE = (
     "SAMPLE on this buffer draws every group as often as PER does (s_g / S) and inside it every "
@@ -296,7 +303,3 @@ def percent(share: float) -> str:
     if share < ROUNDING:
         return "0%"
     return f"{100 * share:.3g}%" if share < 0.9995 else f"{min(100 * share, 99.99):.2f}%"
-
-
-def _ess(share: float) -> str:
-    return f"{BATCH * share:.1f} ({share:.0%})"

@@ -80,8 +80,9 @@ def read_transitions(path: Path, how: Reading) -> Transitions:
             raise BadFile(f"{path}: no transitions, column reward is empty")
         masses, mass_source = _masses(file, how)
 
-    columns = {name: file.numbers(name) for name in ("obs", "action", "next_obs")}
-    columns["reward"] = _finite(file, "reward")
+    columns: dict[str, NDArray[Any]] = {"reward": _finite(file, "reward")}
+    for name in ("obs", "action", "next_obs"):
+        columns[name] = file.numbers(name)
     for name in ("terminated", "truncated"):
         columns[name] = _flags(file, name)
     targets, target_source = _targets(file, how, columns)
@@ -89,7 +90,8 @@ def read_transitions(path: Path, how: Reading) -> Transitions:
     names = how.group_by or ((own_key,) if file.has(own_key) else EXACT_KEY)
     file.require(names, " (asked for by --group-by)")
     for name in names:
-        columns[name] = file.labels(name)
+        if name not in columns:
+            columns[name] = file.labels(name)
     return Transitions(
         columns=columns,
         masses=masses,
