@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -29,8 +31,10 @@ def expected_ess(weights: ArrayLike, probabilities: ArrayLike, batch_size: int) 
     w, p = _pooled(w / w.max(), p / p.sum())
     # On a logarithmic axis the integrand is smooth and vanishes at both ends, where the trapezoidal
     # rule converges faster than any power of the step.
-    first = np.log(1e-12 / (batch_size * (p @ w)) ** 2)  # the integrand is at most t (B E w)^2
-    last = np.log(40.0 / w.min() ** 2)  # from here on it is below exp(-80)
+    first = math.log(
+        1e-12 / (batch_size * float(p @ w)) ** 2
+    )  # the integrand is at most t (B E w)^2
+    last = math.log(40.0 / float(w.min()) ** 2)  # from here on it is below exp(-80)
     axis = np.arange(first, last, _STEP)
     t = np.exp(axis)
     phi_0, phi_1 = np.empty(t.size), np.empty(t.size)
@@ -50,7 +54,7 @@ def _pooled(w: F64, p: F64) -> tuple[F64, F64]:
     log = np.log(w)
     width = max(-float(log.min()) / _BINS, 1e-12)
     _, place = np.unique(np.floor(log / width), return_inverse=True)
-    total = np.bincount(place, weights=p)
+    total = np.bincount(place, weights=p).astype(np.float64)
     kept = total > 0
     return (np.bincount(place, weights=p * w)[kept] / total[kept]), total[kept]
 

@@ -168,7 +168,7 @@ def _sections(found: Summary, target: str) -> tuple[tuple[str, tuple[Line, ...]]
         Line(
             "over groups",
             tv50,
-            f"median; 90 % of groups up to {tv90}, 99 % up to {tv99}, largest {tv_most}",
+            f"median; 90% of groups up to {tv90}, 99% up to {tv99}, largest {tv_most}",
         ),
     )
     shifts = (
