@@ -37,6 +37,7 @@ ALLOWED = {
     "polars": ("experiments/",),
     "matplotlib": ("experiments/",),
     "ray": ("experiments/",),
+    "jinja2": ("experiments/",),
     "tyro": ("experiments/", "cli"),
     "rich": ("experiments/", "cli"),
     "pickle": (),

@@ -1,4 +1,5 @@
-"""Rerun the paper, see how far it is, compare it with the published numbers, train your own run.
+"""Rerun the paper, see how far it is, compare it with the published numbers, train your own run,
+diagnose your own buffer.
 
 Exit codes: 0 all well, 1 a run failed or the store is damaged, 2 a wrong argument, 130 Ctrl-C.
 """
@@ -21,6 +22,7 @@ try:
     from sibling_replay.experiments import display, store, tables
     from sibling_replay.experiments.jobs import Backend, JobFunction
     from sibling_replay.experiments.local_backend import LocalBackend
+    from sibling_replay.experiments.microscope_command import diagnose
     from sibling_replay.experiments.runner import Report, run_study
 except ImportError as error:  # pragma: no cover
     raise SystemExit(
@@ -247,7 +249,7 @@ def _console() -> Console:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    commands = {f.__name__: f for f in (reproduce, status, table, collect, train)}
+    commands = {f.__name__: f for f in (reproduce, status, table, collect, train, diagnose)}
     try:
         code = tyro.extras.subcommand_cli_from_dict(
             commands, prog="sibling-replay", description=__doc__, args=arguments
