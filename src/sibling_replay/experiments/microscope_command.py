@@ -38,12 +38,12 @@ def diagnose(
 
     Args:
         file: What to diagnose.
-        alpha: Priority exponent, mass = priority^alpha, no unit (default: 0.6 as in the paper; of a
-            saved buffer its own).
+        alpha: Priority exponent, mass = priority^alpha, no unit; if not given 0.6 as in the
+            paper, or a saved buffer's own.
         beta: Importance exponent at which shifts after IS and ESS are computed, from 0 to 1.
-        group_by: Columns whose equal values make siblings (default: `group`, or a saved buffer's
-            own key, if there is one; else obs action).
-        epsilon: Added to |td_error| to make a priority (default: 1e-6 as in the paper).
+        group_by: Columns whose equal values make siblings; if not given `group` or a saved buffer's
+            own key, if there is one, else obs action.
+        epsilon: Added to |td_error| to make a priority; if not given 1e-6 as in the paper.
         gamma: Discount per step, to make targets of q_next.
         batch_size: Transitions per update, for which ESS is computed.
         top: How many of the most distorted groups to show.

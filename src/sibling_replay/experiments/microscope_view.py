@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from sibling_replay.diagnostics import (
@@ -21,13 +20,11 @@ from sibling_replay.diagnostics import (
     summarize,
 )
 from sibling_replay.diagnostics.summary import TV_EDGES
-from sibling_replay.diagnostics.worst import ROUNDING
+from sibling_replay.experiments.microscope_words import FLAGS, label_of, number, percent, signed
 from sibling_replay.experiments.transitions import Transitions
 
-_MOST_ELEMENTS = 4  # of an array that is printed; of a larger one its row is named
 _SHOWN_OUTCOMES = 6
-_FLAGS = ("terminated", "truncated")
-_OUTCOME = ("reward", "next_obs", *_FLAGS)
+_OUTCOME = ("reward", "next_obs", *FLAGS)
 
 
 @dataclass(frozen=True)
@@ -96,7 +93,7 @@ def view_of(
     found, worst = summarize(findings), most_distorted(findings, top, _SHOWN_OUTCOMES)
     verdict = judge(found)
     target = "reward" if found.rewards_as_targets else "target"
-    labels = [_label(read.columns, read.group_columns, group.entry) for group in worst]
+    labels = [label_of(read.columns, read.group_columns, group.entry) for group in worst]
     sources = (
         f"read from: {read.source}",
         f"priority mass: {read.mass_source}",
@@ -247,7 +244,7 @@ def _group(
         ),
         outcomes=tuple(
             OutcomeView(
-                label=_label(columns, _OUTCOME, outcome.entry),
+                label=label_of(columns, _OUTCOME, outcome.entry),
                 count=f"{outcome.count:,}",
                 stored=percent(outcome.frequency),
                 replayed=percent(outcome.probability),
@@ -261,45 +258,3 @@ def _group(
         change=f"SAMPLE: mean {target} {number(replayed)} -> {number(group.mean)}, "
         f"TV {number(group.tv)} -> 0, still {percent(group.probability)} of all draws",
     )
-
-
-def _label(columns: Mapping[str, NDArray[Any]], names: tuple[str, ...], entry: int) -> str:
-    """The values of some columns at an entry; of the two flags, those that are set."""
-    parts = []
-    for name in names:
-        values = np.asarray(columns[name][entry])
-        if name in _FLAGS:
-            parts += [name] if values else []
-        elif values.size > _MOST_ELEMENTS:
-            parts.append(f"{name} of row {entry}")
-        else:
-            shown = ", ".join(_plain(value) for value in values.ravel().tolist())
-            parts.append(f"{name} ({shown})" if values.ndim else f"{name} {shown}")
-    return ", ".join(parts)
-
-
-def _plain(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def number(value: float) -> str:
-    """Three digits, or every digit before the point. Rounding errors are zero."""
-    if abs(value) < ROUNDING:
-        return "0"
-    if abs(value) < 1e-3 or abs(value) >= 1e9:
-        return f"{value:.2e}"
-    return f"{value:.3g}" if abs(value) < 100 else f"{value:,.0f}"
-
-
-def signed(value: float) -> str:
-    shown = number(value)
-    return shown if value <= 0 or shown == "0" else f"+{shown}"
-
-
-def percent(share: float) -> str:
-    """Three digits; 100% only of everything."""
-    if share > 1.0 - ROUNDING:
-        return "100%"
-    if share < ROUNDING:
-        return "0%"
-    return f"{100 * share:.3g}%" if share < 0.9995 else f"{min(100 * share, 99.99):.2f}%"
