@@ -158,15 +158,16 @@ def _bars(mean: float, se: float | None, log: bool) -> list[list[float]] | None:
 
 def _lines(axes: Axes, panel: LinePanel) -> None:
     for level in panel.levels:
-        axes.axhline(level.y, color=STYLES[level.style].light, lw=1, ls=DASHES["dot"], zorder=1)
+        style = STYLES[level.style]
+        axes.axhline(level.y, color=style.light, lw=1, ls=DASHES[style.dash], zorder=1)
     for curve in panel.curves:
         style = STYLES[curve.style]
         y, se = np.asarray(curve.y), np.nan_to_num(np.asarray(curve.se))
         look: dict[str, Any] = {"color": style.light, "ls": DASHES[style.dash]}
         if panel.spread == "bars":
-            axes.errorbar(
-                curve.x, y, se, fmt=MARKERS[style.marker], ms=4, capsize=2, lw=1.3, **look
-            )
+            look |= {"mfc": "white"} if curve.style == PAPER else {}
+            marker = MARKERS[style.marker]
+            axes.errorbar(curve.x, y, se, fmt=marker, ms=4, capsize=2, lw=1.3, **look)
         else:
             axes.fill_between(curve.x, y - se, y + se, color=style.light, alpha=0.16, lw=0)
             axes.plot(curve.x, y, **look)
@@ -184,7 +185,8 @@ def _heat(axes: Axes, panel: HeatPanel) -> None:
     for r, row in enumerate(panel.cells):
         for c, cell in enumerate(row):
             if cell is not None:
-                axes.text(c, r, cell_text(cell.mean, cell.se), ha="center", va="center", size=7)
+                text = cell_text(cell, panel.limit)
+                axes.text(c, r, text, ha="center", va="center", size=7)
     axes.set_xticks(range(len(panel.columns)), panel.columns)
     axes.set_yticks(range(len(panel.rows)), panel.rows)
     axes.set_xlabel(panel.x_label)
@@ -200,14 +202,14 @@ def _legend(figure: Figure) -> list[Line2D]:
         return _point_legend(figure)
     bars = any(isinstance(panel, LinePanel) and panel.spread == "bars" for panel in figure.panels)
     handles = []
-    for name, label in figure.legend():
-        style = STYLES[name]
-        marker = MARKERS[style.marker] if bars and name != "identity" else ""
-        handles.append(
-            Line2D(
-                [], [], color=style.light, ls=DASHES[style.dash], marker=marker, ms=4, label=label
-            )
-        )
+    for entry in figure.legend():
+        style = STYLES[entry.style]
+        line = DASHES[style.dash] if entry.kind == "line" else ""
+        marked = entry.kind == "point" or (bars and entry.style.startswith("alpha"))
+        look: dict[str, Any] = {"marker": MARKERS[style.marker], "ms": 4} if marked else {}
+        if entry.style == PAPER:
+            look["mfc"] = "white"
+        handles.append(Line2D([], [], color=style.light, ls=line, label=entry.label, **look))
     return handles
 
 

@@ -15,7 +15,7 @@ from .panels import PAPER, Curve, Estimate, Figure, Level, LinePanel
 from .seeds import STEPS, mean_curve, runs_of
 
 BANDIT = "OutlierBandit"
-TV, SHIFT = "outcome TV", "absolute target shift after IS"
+TV, SHIFT = "outcome TV", "abs. shift after IS"
 
 
 def outcome_grid(frame: pl.DataFrame) -> Figure | None:

@@ -138,6 +138,15 @@ Panel = PointPanel | LinePanel | HeatPanel
 
 
 @dataclass(frozen=True)
+class Entry:
+    """A line of the legend."""
+
+    style: str
+    label: str
+    kind: Literal["point", "line"]
+
+
+@dataclass(frozen=True)
 class Figure:
     """Panels in reading order, `columns` a row where there is room."""
 
@@ -150,16 +159,15 @@ class Figure:
         panels = (panel for panel in self.panels if isinstance(panel, PointPanel))
         return tuple(mark for panel in panels for mark in panel.marks)
 
-    def legend(self) -> tuple[tuple[str, str], ...]:
-        """(style, label) of everything that axis labels do not name, each once, in order."""
-        entries: dict[tuple[str, str], None] = {}
+    def legend(self) -> tuple[Entry, ...]:
+        """Everything drawn under a name, each once, in order of appearance."""
+        entries: dict[Entry, None] = {}
         for panel in self.panels:
             if isinstance(panel, PointPanel):
-                for mark in panel.marks:
-                    entries[mark.style, mark.style] = None
+                entries |= dict.fromkeys(Entry(m.style, m.style, "point") for m in panel.marks)
             elif isinstance(panel, LinePanel):
                 for curve in panel.curves:
-                    entries[curve.style, curve.label] = None
-                for level in panel.levels:
-                    entries[level.style, level.label] = None
+                    kind: Literal["point", "line"] = "line" if len(curve.x) > 1 else "point"
+                    entries[Entry(curve.style, curve.label, kind)] = None
+                entries |= dict.fromkeys(Entry(v.style, v.label, "line") for v in panel.levels)
         return tuple(entries)

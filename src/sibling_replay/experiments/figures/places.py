@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from .panels import Estimate
+
 JITTER = 0.1  # half-width over which a method's seeds are spread
 
 
@@ -27,8 +29,11 @@ def log_ticks(low: float, high: float) -> list[float]:
     return [tick for tick in ticks if low <= tick <= high]
 
 
-def cell_text(mean: float, se: float | None, newline: str = "\n") -> str:
-    """Mean and error as the paper's cells print them: fewer digits for large numbers."""
-    digits = 3 if abs(mean) < 3 else 2
-    spread = "" if se is None else f"{newline}±{se:.{digits}f}"
-    return f"{mean:+.{digits}f}{spread}".replace("-", "−")
+def cell_text(cell: Estimate, limit: float, newline: str = "\n") -> str:
+    """Mean and error of a heat map's cell, in digits that suit the map's largest number."""
+    digits = 3 if limit < 3 else 2
+    mean = f"{cell.mean:+.{digits}f}"
+    if float(mean) == 0.0:
+        mean = mean[1:]
+    spread = "" if cell.se is None else f"{newline}±{cell.se:.{digits}f}"
+    return f"{mean}{spread}".replace("-", "−")

@@ -119,7 +119,11 @@ def _lines(panel: LinePanel) -> Spec:
                 "mode": "lines",
                 "x": ends,
                 "y": [level.y, level.y],
-                "line": {"color": variable(level.style), "dash": "dot", "width": 1.5},
+                "line": {
+                    "color": variable(level.style),
+                    "dash": STYLES[level.style].dash,
+                    "width": 1.5,
+                },
                 "name": level.label,
                 "legendgroup": level.label,
                 "hovertemplate": f"{level.label}<extra></extra>",
@@ -191,7 +195,10 @@ def _heat(panel: HeatPanel) -> Spec:
         "x": list(panel.columns),
         "y": list(panel.rows),
         "z": [[None if cell is None else cell.mean for cell in row] for row in cells],
-        "text": [["" if c is None else cell_text(c.mean, c.se, "<br>") for c in r] for r in cells],
+        "text": [
+            ["" if cell is None else cell_text(cell, panel.limit, "<br>") for cell in row]
+            for row in cells
+        ],
         "texttemplate": "%{text}",
         "textfont": {"color": "--ink", "size": 11},
         "customdata": [["" if cell is None else str(cell) for cell in row] for row in cells],

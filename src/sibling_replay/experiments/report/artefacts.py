@@ -40,8 +40,6 @@ WORDS = {
     "risky_outcome_tv": "outcome TV",
     "risky_shift_before_is": "target shift before IS",
     "risky_shift_after_is": "target shift after IS",
-    "exact": "main comparison, by environment",
-    "grid": "whole sweep, cells as tasks",
 }
 
 
@@ -84,7 +82,7 @@ def _grid_table(env: str) -> Callable[[Frames], tuple[Table, Count]]:
     def build(frames: Frames) -> tuple[Table, Count]:
         compared = tables.compare_grid(frames["grid"]).filter(pl.col("env") == env)
         printed = sum(where == env for where, *_ in published.grid())
-        shape = Shape(rows=("alpha", "beta"), words=WORDS)
+        shape = Shape(rows=("beta",), block="alpha", words=WORDS)
         return comparison(compared, shape), count(compared, printed)
 
     return build
@@ -103,9 +101,11 @@ def _distortion_table(risky: bool) -> Callable[[Frames], tuple[Table, Count]]:
 
 
 def _improvement_table(frames: Frames) -> tuple[Table, Count]:
-    frame = tables.improvements(frames["exact"], frames["grid"])
+    whole = pl.when(pl.col("study") == "grid").then(pl.lit(", the whole sweep, cells as tasks"))
+    where = pl.concat_str("env", whole.otherwise(pl.lit(""))).alias("where")
+    frame = tables.improvements(frames["exact"], frames["grid"]).with_columns(where)
     columns = {"iqm": "IQM of AUC return", "beats_per": "P(beats PER)"}
-    shape = Shape(rows=("env", "method", "runs"), block="study", words=WORDS)
+    shape = Shape(rows=("method", "runs"), block="where", words=WORDS)
     return intervals(frame, shape, columns), Count()
 
 

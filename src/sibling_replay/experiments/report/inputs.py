@@ -86,8 +86,10 @@ def find_gap(needs: Needs, frames: Frames) -> Gap | None:
     lines = _by_environment(wanted, usable)
     if any(run.id in stored for run in missing):
         lines.append("some stored runs recorded no diagnostics: delete their files first")
+    command = f"sibling-replay reproduce {needs.study}"
     envs = dict.fromkeys(run.config.env for run in missing)
-    command = f"sibling-replay reproduce {needs.study} --env {' '.join(envs)}"
+    if len(envs) < len({run.config.env for run in study(needs.study)}):
+        command += f" --env {' '.join(envs)}"
     return Gap(tuple(lines), command, everything=len(missing) == len(wanted))
 
 

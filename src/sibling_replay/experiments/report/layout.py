@@ -92,6 +92,14 @@ class Shape:
         text = f"{value:g}" if isinstance(value, float) else str(value)
         return self.words.get(text, text)
 
+    def title(self, group: pl.DataFrame) -> str:
+        """Of a block: the name that its rows share, or the setting ("α = 0.6")."""
+        if self.block is None:
+            return ""
+        shared = group[self.block][0]
+        named = isinstance(shared, str)
+        return self.word(shared) if named else f"{self.word(self.block)} = {self.word(shared)}"
+
 
 def verdict(distance: float | None) -> Verdict:
     if distance is None:
@@ -126,7 +134,7 @@ def comparison(compared: pl.DataFrame, shape: Shape) -> Table:
             }
             labels = tuple(shape.word(part[key][0]) for key in shape.rows)
             rows.append(Row(labels, tuple(cells.get(head) for head in heads)))
-        blocks.append(Block(shape.word(group[shape.block][0]) if shape.block else "", tuple(rows)))
+        blocks.append(Block(shape.title(group), tuple(rows)))
     return Table(tuple(shape.word(key) for key in shape.rows), heads, tuple(blocks))
 
 
@@ -134,14 +142,12 @@ def intervals(frame: pl.DataFrame, shape: Shape, columns: Mapping[str, str]) -> 
     """Estimates with intervals of their own: columns <name>, <name>_low and <name>_high."""
     blocks = []
     for group in _groups(frame, shape):
-        rows = [
-            Row(
-                tuple(shape.word(row[key]) for key in shape.rows),
-                tuple(_interval(row, name) for name in columns),
-            )
-            for row in group.rows(named=True)
-        ]
-        blocks.append(Block(shape.word(group[shape.block][0]) if shape.block else "", tuple(rows)))
+        rows = []
+        digits = {name: 3 if (group[name].abs() < 10).all() else 2 for name in columns}
+        for row in group.rows(named=True):
+            labels = tuple(shape.word(row[key]) for key in shape.rows)
+            rows.append(Row(labels, tuple(_interval(row, *each) for each in digits.items())))
+        blocks.append(Block(shape.title(group), tuple(rows)))
     return Table(
         tuple(shape.word(key) for key in shape.rows), tuple(columns.values()), tuple(blocks)
     )
@@ -157,7 +163,7 @@ def _groups(frame: pl.DataFrame, shape: Shape) -> list[pl.DataFrame]:
 def _decimals(rows: Sequence[dict[str, Any]]) -> tuple[int, int]:
     """Decimals of a column: the paper's as printed; ours up to one more, if its errors need it."""
     shown = [repr(row["paper_mean"]) for row in rows if row["paper_mean"] is not None]
-    paper = min(4, max((len(text.partition(".")[2].rstrip("0")) for text in shown), default=2))
+    paper = min(5, max((len(text.partition(".")[2].rstrip("0")) for text in shown), default=2))
     paper = max(paper, 2)
     errors = [row["se"] for row in rows if row["se"] and math.isfinite(row["se"])]
     needed = max((-math.floor(math.log10(error)) for error in errors), default=paper)
@@ -177,11 +183,11 @@ def _cell(row: dict[str, Any], ours: int, paper: int) -> Cell:
     )
 
 
-def _interval(row: dict[str, Any], name: str) -> Cell | None:
+def _interval(row: dict[str, Any], name: str, decimals: int) -> Cell | None:
     if row[name] is None:
         return None
-    low, high = number(row[f"{name}_low"], 3), number(row[f"{name}_high"], 3)
-    return Cell(f"{number(row[name], 3)} [{low}, {high}]")
+    value, low, high = (number(row[name + end], decimals) for end in ("", "_low", "_high"))
+    return Cell(f"{value} [{low}, {high}]")
 
 
 def _with_error(mean: float, se: float | None, decimals: int) -> str:
