@@ -83,7 +83,13 @@ bench: install
 bench-train: install
 	$(BIN)/python benchmarks/train.py
 
-bench-hosts: $(HOSTS:%=$(VENV)-%/installed)
+# TorchRL's own prioritized replay, which ours is timed beside, needs its extension; ours does not.
+$(VENV)-torchrl/extension: $(VENV)-torchrl/installed benchmarks/build_torchrl_extension.py
+	$(VENV)-torchrl/bin/pip install --quiet setuptools ninja
+	PATH="$(CURDIR)/$(VENV)-torchrl/bin:$$PATH" $(VENV)-torchrl/bin/python benchmarks/build_torchrl_extension.py
+	touch $@
+
+bench-hosts: $(HOSTS:%=$(VENV)-%/installed) $(VENV)-torchrl/extension
 	$(PYTHON) benchmarks/hosts.py $(HOSTS)
 
 clean:

@@ -23,12 +23,12 @@ ROWS: list[set[str]] = [
     {"rng"},
     {"replay"},
     {"diagnostics", "envs", "grouping", "strategies"},
-    {"schema", "staging", "checkpoint", "buffer"},
+    {"schema", "staging", "checkpoint", "sampling", "buffer", "slot_sampler"},
     {"training"},
     {"integrations", "experiments"},
     {"cli", "__main__"},
 ]
-COMPOSITION = {"schema", "staging", "checkpoint", "buffer", "cli", "__main__"}
+COMPOSITION = ROWS[3] | ROWS[-1]
 ROW_OF = {part: row for row, parts in enumerate(ROWS) for part in parts}
 
 # Where a library may be imported; path prefixes inside the package.
@@ -37,8 +37,8 @@ ALLOWED = {
     "polars": ("experiments/",),
     "matplotlib": ("experiments/figures/matplotlib_ink",),
     "plotly": ("experiments/report/",),
-    "jinja2": ("experiments/report/",),
     "ray": ("experiments/",),
+    "jinja2": ("experiments/",),
     "tyro": ("experiments/", "cli"),
     "rich": ("experiments/", "cli"),
     "pickle": (),

@@ -1,4 +1,5 @@
-"""Rerun the paper, see how far it is, compare it with the published numbers, train your own run.
+"""Rerun the paper, see how far it is, compare it with the published numbers, train your own run,
+diagnose your own buffer.
 
 Exit codes: 0 all well, 1 a run failed or the store is damaged, 2 a wrong argument, 130 Ctrl-C.
 """
@@ -21,6 +22,8 @@ try:
     from sibling_replay.experiments import display, store, tables
     from sibling_replay.experiments.jobs import Backend, JobFunction
     from sibling_replay.experiments.local_backend import LocalBackend
+    from sibling_replay.experiments.microscope_command import diagnose
+    from sibling_replay.experiments.report.command import report
     from sibling_replay.experiments.runner import Report, run_study
 except ImportError as error:  # pragma: no cover
     raise SystemExit(
@@ -120,50 +123,6 @@ def collect(name: Study, out: Out = Path("runs"), results: Path = Path("results"
     target = results / f"{name}.parquet"
     count = store.collect(out, name, target)
     _console().print(f"{count} runs, {target.stat().st_size / 1e6:.2f} MB: {target}")
-    return 0
-
-
-def report(
-    runs: Path | None = None, results: Path | None = None, out: Path = Path("report")
-) -> int:
-    """Write the report: one HTML page, figures (PDF, PNG) and tables (Markdown, LaTeX).
-
-    It is made from whatever has been run; what has not is said in it. Without --runs and --results
-    it reads results/*.parquet, or runs/ if there are none.
-
-    Args:
-        runs: Directory of finished runs, one Parquet file each.
-        results: Directory of files made by `collect`, one a study.
-        out: Directory of the report; index.html in it is the page.
-    """
-    try:
-        from sibling_replay.experiments.report import build, inputs
-    except ImportError as error:
-        raise ImportError(
-            f"{error}: the report needs an extra, pip install 'sibling-replay[report]'"
-        ) from error
-    if runs is not None and results is not None:
-        raise ValueError("give --runs or --results, not both")
-    collected = results or Path("results")
-    if results is not None or (runs is None and any(collected.glob(f"*{store.SUFFIX}"))):
-        source, kind, load = collected, "--results", inputs.load_results
-    else:
-        source, kind, load = runs or Path("runs"), "--runs", inputs.load_runs
-    if not source.is_dir():
-        raise ValueError(f"nothing to report: {source} is not a directory")
-    frames = load(source)
-    made = build.build(frames, f"sibling-replay report {kind} {source.resolve().name}")
-    build.write(made, out)
-    total = made.count
-    console = _console()
-    console.print(
-        f"{total.within} of {total.compared} published means within the combined 95 % interval",
-        highlight=False,
-    )
-    for artefact in made.gaps:
-        shown = "partly run" if artefact.figure or artefact.table else "not run"
-        console.print(f"{shown}: {artefact.entry.number}, {artefact.entry.title}", highlight=False)
-    console.print(f"{out / 'index.html'}", highlight=False, soft_wrap=True)
     return 0
 
 
@@ -291,7 +250,7 @@ def _console() -> Console:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    commands = {f.__name__: f for f in (reproduce, status, table, collect, report, train)}
+    commands = {f.__name__: f for f in (reproduce, status, table, collect, report, train, diagnose)}
     try:
         code = tyro.extras.subcommand_cli_from_dict(
             commands, prog="sibling-replay", description=__doc__, args=arguments

@@ -64,7 +64,7 @@ def test_command_refuses_what_it_cannot_read(tmp_path, capsys, monkeypatch):
     assert not (tmp_path / "report").exists()
 
 
-@pytest.mark.parametrize("library", ["plotly", "matplotlib", "jinja2"])
+@pytest.mark.parametrize("library", ["plotly", "matplotlib"])
 def test_report_is_an_extra(library, tmp_path):
     code = (
         f"import sys; sys.modules[{library!r}] = None\n"

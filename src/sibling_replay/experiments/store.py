@@ -208,14 +208,18 @@ def _digest(row: pl.DataFrame) -> str:
 
 
 def _write(path: Path, frame: pl.DataFrame, level: int = 3) -> None:
-    """Write beside the target, force it to disk, rename: the file is there whole or not at all."""
     encoded = io.BytesIO()
     frame.write_parquet(encoded, compression="zstd", compression_level=level)
+    write_whole(path, encoded.getvalue())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write beside the target, force it to disk, rename: the file is there whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}@{os.getpid()}@{socket.gethostname()}.tmp")
     try:
         with open(temporary, "wb") as file:
-            file.write(encoded.getvalue())
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

@@ -167,7 +167,7 @@ class Figure:
                 entries |= dict.fromkeys(Entry(m.style, m.style, "point") for m in panel.marks)
             elif isinstance(panel, LinePanel):
                 for curve in panel.curves:
-                    kind: Literal["point", "line"] = "line" if len(curve.x) > 1 else "point"
+                    kind: Literal["point", "line"] = "point" if curve.style == PAPER else "line"
                     entries[Entry(curve.style, curve.label, kind)] = None
                 entries |= dict.fromkeys(Entry(v.style, v.label, "line") for v in panel.levels)
         return tuple(entries)

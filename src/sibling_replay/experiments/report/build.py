@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
 from sibling_replay.experiments.figures import Figure, matplotlib_ink
+from sibling_replay.experiments.store import write_whole
 
 from . import page
 from .artefacts import PENDING, SECTIONS, FigureEntry, Section, TableEntry
@@ -116,9 +116,5 @@ def write(report: Report, out: Path) -> list[Path]:
 
 
 def _text(path: Path, text: str) -> Path:
-    """Whole or not at all: a reader may have the old page open."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(text, "utf-8")
-    os.replace(temporary, path)
+    write_whole(path, text.encode())
     return path

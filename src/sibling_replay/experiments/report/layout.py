@@ -161,13 +161,13 @@ def _groups(frame: pl.DataFrame, shape: Shape) -> list[pl.DataFrame]:
 
 
 def _decimals(rows: Sequence[dict[str, Any]]) -> tuple[int, int]:
-    """Decimals of a column: the paper's as printed; ours up to one more, if its errors need it."""
+    """(ours, the paper's) decimals of a column: as printed; ours up to three if errors need it."""
     shown = [repr(row["paper_mean"]) for row in rows if row["paper_mean"] is not None]
     paper = min(5, max((len(text.partition(".")[2].rstrip("0")) for text in shown), default=2))
     paper = max(paper, 2)
     errors = [row["se"] for row in rows if row["se"] and math.isfinite(row["se"])]
     needed = max((-math.floor(math.log10(error)) for error in errors), default=paper)
-    return min(max(needed, paper), paper + 1), paper
+    return min(max(needed, paper), max(paper, 3)), paper
 
 
 def _cell(row: dict[str, Any], ours: int, paper: int) -> Cell:
