@@ -35,7 +35,8 @@ ROW_OF = {part: row for row, parts in enumerate(ROWS) for part in parts}
 ALLOWED = {
     "torch": ("training/torch_", "grouping/vqvae", "integrations/"),
     "polars": ("experiments/",),
-    "matplotlib": ("experiments/",),
+    "matplotlib": ("experiments/figures/matplotlib_ink",),
+    "plotly": ("experiments/report/",),
     "ray": ("experiments/",),
     "jinja2": ("experiments/",),
     "tyro": ("experiments/", "cli"),
@@ -168,7 +169,7 @@ def test_files_are_opened_only_by_storage_code(path: Path) -> None:
 
 def test_importing_the_package_is_light_and_silent() -> None:
     """No torch, no plotting, no data frames, no warnings, no output."""
-    heavy = ["torch", "matplotlib", "polars", "pandas", "tyro", "rich", "ray"]
+    heavy = ["torch", "matplotlib", "plotly", "jinja2", "polars", "pandas", "tyro", "rich", "ray"]
     code = (
         f"import sys, sibling_replay\n"
         f"print([name for name in {heavy!r} if name in sys.modules])\n"

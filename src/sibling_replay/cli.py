@@ -23,6 +23,7 @@ try:
     from sibling_replay.experiments.jobs import Backend, JobFunction
     from sibling_replay.experiments.local_backend import LocalBackend
     from sibling_replay.experiments.microscope_command import diagnose
+    from sibling_replay.experiments.report.command import report
     from sibling_replay.experiments.runner import Report, run_study
 except ImportError as error:  # pragma: no cover
     raise SystemExit(
@@ -249,7 +250,7 @@ def _console() -> Console:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    commands = {f.__name__: f for f in (reproduce, status, table, collect, train, diagnose)}
+    commands = {f.__name__: f for f in (reproduce, status, table, collect, report, train, diagnose)}
     try:
         code = tyro.extras.subcommand_cli_from_dict(
             commands, prog="sibling-replay", description=__doc__, args=arguments

@@ -22,7 +22,7 @@ from typing import Any, get_type_hints
 import numpy as np
 import polars as pl
 
-from sibling_replay.experiments.metrics import summarize
+from sibling_replay.experiments.metrics import Summary, summarize
 from sibling_replay.experiments.spec import Run
 from sibling_replay.training.config import RunConfig
 from sibling_replay.training.results import RunResult
@@ -145,6 +145,13 @@ def load_runs(root: Path, studies: Sequence[str] = ()) -> pl.DataFrame:
     if not paths:
         raise StoreError(f"no finished runs below {', '.join(map(str, places))}")
     return _stack([load_file(path) for path in paths])
+
+
+def no_runs() -> pl.DataFrame:
+    """A frame of no run: what a study of which nothing has been run looks like."""
+    text = dict.fromkeys(("run", "study"), pl.String())
+    numbers = dict.fromkeys(Summary._fields, pl.Float64())
+    return pl.DataFrame(schema={**text, **_CONFIG_SCHEMA, **numbers})
 
 
 def curves(frame: pl.DataFrame) -> pl.DataFrame:
