@@ -32,8 +32,7 @@ class SiblingSamples(NamedTuple):
     rewards: th.Tensor  # [M, 1]
     discounts: None  # no n-step returns
     weights: th.Tensor  # [B, 1]
-    indices: th.Tensor  # [B]: pos * n_envs + env of the trained entries
-    batch: Batch
+    batch: Batch  # as our buffer drew it: slots (pos * n_envs + env), anchors, groups, ...
 
 
 class SiblingReplayBuffer(ReplayBuffer):
@@ -113,17 +112,18 @@ class SiblingReplayBuffer(ReplayBuffer):
         done: np.ndarray[Any, Any],
         infos: list[dict[str, Any]],
     ) -> None:
-        shape = (self.n_envs, *self.obs_shape)
-        timeout = np.array([info.get("TimeLimit.truncated", False) for info in infos], dtype=bool)
-        ended = np.asarray(done, dtype=bool)
-        self.storage.extend(
-            np.reshape(obs, shape),
-            np.reshape(action, (self.n_envs, self.action_dim)),
-            reward,
-            np.reshape(next_obs, shape),
-            ended & ~timeout,
-            ended & timeout,
-        )
+        obs = obs.reshape((self.n_envs, *self.obs_shape))
+        next_obs = next_obs.reshape((self.n_envs, *self.obs_shape))
+        action = action.reshape((self.n_envs, self.action_dim))
+        if self.n_envs == 1:  # one at a time has a road of its own, several times faster
+            ended, timeout = bool(done[0]), bool(infos[0].get("TimeLimit.truncated", False))
+            self.storage.add(
+                obs[0], action[0], reward[0], next_obs[0], ended and not timeout, ended and timeout
+            )
+        else:
+            ends = np.asarray(done, dtype=bool)
+            timeouts = np.array([bool(info.get("TimeLimit.truncated")) for info in infos])
+            self.storage.extend(obs, action, reward, next_obs, ends & ~timeouts, ends & timeouts)
         self.pos += 1
         if self.pos == self.buffer_size:
             self.full = True
@@ -149,23 +149,20 @@ class SiblingReplayBuffer(ReplayBuffer):
     def _samples(self, batch: Batch, env: VecNormalize | None) -> SiblingSamples:
         """Tensors over the batch's own memory (on the CPU), which they keep from being reused."""
         found = batch.outcomes
+        obs, next_obs, reward = batch.obs, found.next_obs, found.reward.reshape(-1, 1)
+        if env is not None:
+            obs, next_obs = self._normalize_obs(obs, env), self._normalize_obs(next_obs, env)
+            reward = self._normalize_reward(reward, env)
         ended = found.terminated
         if not self.handle_timeout_termination:
             ended = ended | found.truncated
-        rewards = self._normalize_reward(found.reward.reshape(-1, 1), env)
-        return SiblingSamples(
-            self.to_torch(self._normalize_obs(batch.obs, env), copy=False),
-            self.to_torch(batch.action, copy=False),
-            self.to_torch(self._normalize_obs(found.next_obs, env), copy=False),
-            self.to_torch(ended.astype(np.float32).reshape(-1, 1), copy=False),
-            self.to_torch(rewards, copy=False),
-            None,
-            self.to_torch(batch.weights.reshape(-1, 1), copy=False),
-            self.to_torch(batch.slots, copy=False),
-            batch,
-        )
+        done = ended.astype(np.float32).reshape(-1, 1)
+        weight = batch.weights.reshape(-1, 1)
+        columns = (obs, batch.action, next_obs, done, reward, weight)
+        tensors = [th.as_tensor(column, device=self.device) for column in columns]
+        return SiblingSamples(*tensors[:5], None, tensors[5], batch)
 
     def update_priorities(self, samples: SiblingSamples, td_errors: th.Tensor) -> None:
         """Refresh priorities with the TD errors [B] or [B, 1] from before the optimizer step."""
-        errors = td_errors.detach().abs().reshape(-1).cpu().numpy()
+        errors = np.abs(td_errors.detach().cpu().numpy()).reshape(-1)
         self.storage.update_priorities(samples.batch, errors)

@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from sibling_replay.buffer import ReplayBuffer
-from sibling_replay.replay.payload import OUTCOME_FIELDS
+from sibling_replay.diagnostics import (
+    by_mass,
+    entry_concentration,
+    outcome_numbers,
+    outcome_tv,
+    take_census,
+)
 
 
-def effective_sample_size(weights: ArrayLike) -> float:
-    """(sum w)^2 / sum w^2 (appendix "Variation in importance weights")."""
-    w = np.asarray(weights, dtype=np.float64)
-    return float(w.sum() ** 2 / (w @ w))
+def group_statistics(buffer: ReplayBuffer, *, outcomes: bool) -> dict[str, float]:
+    """What priority alone would do within the groups of this buffer, averaged over them by mass:
 
+    within_group_concentration: C, of entries.
+    outcome_tv: misplaced probability of outcomes, if `outcomes` (they are read and sorted).
 
-def group_statistics(buffer: ReplayBuffer) -> dict[str, float]:
-    """Of PER's conditional probabilities u_i / s_g on this buffer, averaged over groups by mass:
-
-    within_group_concentration: C (appendix "Sampling individual buffer entries").
-    outcome_tv: the total variation distance of outcomes (eq. 15), where observations are whole
-        numbers, so that outcomes can be equal.
-
-    Nothing, if the buffer keeps no groups. O(N), and for outcome_tv a sort.
+    Nothing, if the buffer has no groups.
     """
     groups = buffer.groups
     if groups.size == 0 or groups[0] < 0:
         return {}
-    mass = buffer.masses / buffer.masses.max()  # squares must not overflow
-    size, total, squares = (np.bincount(groups, weights=w) for w in (None, mass, mass**2))
-    live = size > 0
-    size, total, squares = size[live], total[live], squares[live]
-    share = total / total.sum()
-    found = {"within_group_concentration": float(share @ (size * squares / total**2 - 1.0))}
+    numbers = outcome_numbers(buffer.transitions()) if outcomes else np.zeros_like(groups)
+    census = take_census(groups, numbers, buffer.masses, beta=0.0)
+    found = {"within_group_concentration": by_mass(census, entry_concentration(census))}
+    if outcomes:
+        found["outcome_tv"] = by_mass(census, outcome_tv(census))
     return found
