@@ -1,6 +1,6 @@
 """Training steps of Stable-Baselines3's DQN with its own replay and with ours.
 
-    .venv-sb3/bin/python benchmarks/hosts/sb3.py --out FILE
+.venv-sb3/bin/python benchmarks/hosts/sb3.py --out FILE
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ ENV = "CartPole-v1"
 CAPACITY = 20_000
 STEPS = 250  # a piece
 # One update a step. Everything else is SB3's default: batch 32, two layers of 64, Adam.
-OPTIONS = dict(
-    buffer_size=CAPACITY, learning_starts=CAPACITY, train_freq=1, seed=1, device="cpu"
-)
+OPTIONS = dict(buffer_size=CAPACITY, learning_starts=CAPACITY, train_freq=1, seed=1, device="cpu")
 
 CONTESTANTS = {
     "DQN, its uniform replay": lambda: DQN("MlpPolicy", ENV, **OPTIONS),

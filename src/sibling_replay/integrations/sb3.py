@@ -50,6 +50,8 @@ class SiblingDQN(DQN):
     """
 
     replay_buffer: SiblingReplayBuffer
+    replay_buffer_class: Any
+    replay_buffer_kwargs: dict[str, Any]
 
     def __init__(
         self,
@@ -80,7 +82,7 @@ class SiblingDQN(DQN):
         if self.loss not in _LOSSES:
             raise ValueError(f"loss must be one of {', '.join(_LOSSES)}, not {self.loss!r}")
         if self.n_steps != 1:
-            raise ValueError(f"SiblingDQN learns from single steps: n_steps={self.n_steps} is not 1")
+            raise ValueError(f"SiblingDQN learns from single steps, not n_steps={self.n_steps}")
         if self.replay_buffer_class is None:
             self.replay_buffer_class = SiblingReplayBuffer
         if not issubclass(self.replay_buffer_class, SiblingReplayBuffer):
@@ -132,7 +134,7 @@ class SiblingDQN(DQN):
             samples = buffer.sample(batch_size, env=self._vec_normalize_env)
             targets = self._targets(samples)
             values = self.q_net(samples.observations).gather(1, samples.actions)
-            # Before the step: TD errors that are no numbers are refused and leave the network whole.
+            # Before the step: TD errors that are no numbers are refused, and the network is whole.
             buffer.update_priorities(samples, targets - values.detach())
             loss = (samples.weights * loss_of(values, targets, reduction="none")).mean()
             losses.append(loss.item())

@@ -48,6 +48,9 @@ class SiblingReplayBuffer(ReplayBuffer):
     bootstrap through them. Either way both terminated and truncated are stored.
     """
 
+    pos: int
+    full: bool
+
     def __init__(
         self,
         buffer_size: int,
@@ -143,7 +146,7 @@ class SiblingReplayBuffer(ReplayBuffer):
         The one use of NumPy's global stream in this package: it is SB3's stream, and only the same
         calls in the same order leave a run with `Uniform` equal to a run of the stock class.
         """
-        env_indices = np.random.randint(0, high=self.n_envs, size=(len(batch_inds),))
+        env_indices = np.random.randint(0, high=self.n_envs, size=len(batch_inds))  # noqa: NPY002
         return self._samples(self.storage.batch_of(batch_inds * self.n_envs + env_indices), env)
 
     def _samples(self, batch: Batch, env: VecNormalize | None) -> SiblingSamples:
@@ -158,9 +161,17 @@ class SiblingReplayBuffer(ReplayBuffer):
             ended = ended | found.truncated
         done = ended.astype(np.float32).reshape(-1, 1)
         weight = batch.weights.reshape(-1, 1)
-        columns = (obs, batch.action, next_obs, done, reward, weight)
-        tensors = [th.as_tensor(column, device=self.device) for column in columns]
-        return SiblingSamples(*tensors[:5], None, tensors[5], batch)
+        device = self.device
+        return SiblingSamples(
+            th.as_tensor(obs, device=device),
+            th.as_tensor(batch.action, device=device),
+            th.as_tensor(next_obs, device=device),
+            th.as_tensor(done, device=device),
+            th.as_tensor(reward, device=device),
+            None,
+            th.as_tensor(weight, device=device),
+            batch,
+        )
 
     def update_priorities(self, samples: SiblingSamples, td_errors: th.Tensor) -> None:
         """Refresh priorities with the TD errors [B] or [B, 1] from before the optimizer step."""

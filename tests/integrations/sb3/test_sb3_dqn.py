@@ -300,6 +300,7 @@ def test_bad_options_are_named():
 
 def test_the_buffer_serves_the_stock_class():
     """`replay_buffer_class=`: with Uniform, again the stock run."""
+
     def run(**options):
         return parameters(DQN("MlpPolicy", gym.make("CartPole-v1"), **SMALL, **options).learn(80))
 
