@@ -10,6 +10,7 @@ from sb3_kit import BANDIT, SMALL, parameters, small_model
 from stable_baselines3 import DQN
 from stable_baselines3.common.callbacks import CheckpointCallback
 from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.envs import FakeImageEnv, SimpleMultiObsEnv
 from stable_baselines3.common.logger import KVWriter, Logger
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -22,7 +23,7 @@ from sibling_replay.diagnostics import (
     outcome_tv,
     take_census,
 )
-from sibling_replay.integrations.sb3 import SiblingReplayBuffer
+from sibling_replay.integrations.sb3 import SiblingDQN, SiblingReplayBuffer
 from support.scenes import STRATEGIES, heavy_tailed, set_priorities
 
 STEPS = 150
@@ -316,3 +317,20 @@ def test_a_key_function_groups_continuous_observations():
     )
     model.learn(80)
     assert np.unique(model.replay_buffer.storage.groups).size == 2
+
+
+def test_images_train_a_convolutional_policy():
+    env = FakeImageEnv(screen_height=40, screen_width=40, n_channels=1, discrete=True)
+    model = SiblingDQN(
+        "CnnPolicy", env, strategy=SiblingSample(), buffer_size=60, learning_starts=10,
+        train_freq=5, device="cpu",
+    )  # fmt: skip
+    model.learn(40)
+    stored = model.replay_buffer.storage.transitions()["obs"]
+    assert stored.dtype == np.uint8 and stored.shape == (40, 1, 40, 40)
+    assert model._n_updates > 0
+
+
+def test_dict_observations_are_refused():
+    with pytest.raises(TypeError, match="FlattenObservation"):
+        SiblingDQN("MultiInputPolicy", SimpleMultiObsEnv(), strategy=SiblingSample())
