@@ -131,6 +131,8 @@ def calls(path: Path) -> Iterator[tuple[str, int]]:
             yield ast.unparse(node.func), node.lineno
 
 
+# A host's own stream, drawn from as the host does, so that its stock runs stay as they are.
+HOST_STREAMS = {"integrations/sb3_buffer.py": {"randint"}}
 GENERATORS = {"default_rng", "Generator", "SeedSequence", "PCG64", "PCG64DXSM", "MT19937", "Philox",
               "SFC64", "BitGenerator"}  # fmt: skip
 
@@ -142,7 +144,8 @@ def test_no_global_randomness(path: Path) -> None:
         if isinstance(node, ast.Attribute) and ast.unparse(node.value) in (
             "np.random", "numpy.random",
         ):  # fmt: skip
-            assert node.attr in GENERATORS, f"{inside(path)}:{node.lineno}: np.random.{node.attr}"
+            allowed = GENERATORS | HOST_STREAMS.get(inside(path), set())
+            assert node.attr in allowed, f"{inside(path)}:{node.lineno}: np.random.{node.attr}"
         if isinstance(node, ast.ImportFrom) and node.module == "numpy.random":
             assert {alias.name for alias in node.names} <= GENERATORS
     for name, line in calls(path):

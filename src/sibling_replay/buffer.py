@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sibling_replay.checkpoint import StateError, read_state, write_state
 from sibling_replay.replay.arrays import I64
 from sibling_replay.replay.memory import Memory, append
+from sibling_replay.replay.batch import Batch
 from sibling_replay.replay.payload import Field, Layout
 from sibling_replay.rng import Uniforms
 from sibling_replay.sampling import Sampling
@@ -27,6 +28,7 @@ from sibling_replay.schema import (
 )
 from sibling_replay.staging import Staging
 from sibling_replay.strategies import STRATEGIES, Strategy
+from sibling_replay.strategies.draws import draw_uniform
 
 SCHEMA_VERSION = 1
 
@@ -173,6 +175,23 @@ class ReplayBuffer(Sampling):
         return further
 
     # ------------------------------------------------------------------- read
+
+    def batch_of(self, slots: ArrayLike) -> Batch:
+        """The entries in slots of your choosing, as a batch with weights of one.
+
+        For a host library that draws for itself. Such a batch can refresh priorities like any.
+        """
+        chosen = np.asarray(slots)
+        if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or chosen.size == 0:
+            raise ValueError(f"slots must be a list of whole numbers, not {slots!r}")
+        if not (chosen.min() >= 0 and chosen.max() < len(self)):
+            raise ValueError(
+                f"slots must be from 0 to {len(self) - 1}, got {chosen.min()} to {chosen.max()}"
+            )
+        batch = self._memory.new_batch(chosen.size)
+        # The kernel looks up the slot that a uniform number falls on: here the middle of each.
+        draw_uniform(self._memory.handle, (chosen + 0.5) / len(self), batch.block)
+        return batch
 
     def transitions(self) -> dict[str, NDArray[Any]]:
         """Every stored transition, by slot, as columns (copies)."""
