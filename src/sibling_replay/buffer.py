@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sibling_replay.checkpoint import StateError, read_state, write_state
 from sibling_replay.replay.arrays import I64
-from sibling_replay.replay.memory import Memory, append
 from sibling_replay.replay.batch import Batch
+from sibling_replay.replay.memory import Memory, append
 from sibling_replay.replay.payload import Field, Layout
 from sibling_replay.rng import Uniforms
 from sibling_replay.sampling import Sampling
