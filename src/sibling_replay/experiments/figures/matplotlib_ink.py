@@ -19,6 +19,7 @@ from .places import cell_text, log_ticks, lower_whisker, spread_out
 from .style import DIVERGING, STYLES
 
 PANEL = (2.5, 1.95)  # inches, of one panel
+KEY, LETTER = 0.55, 0.058  # inches, of a legend's key with its space, and of a letter beside it
 DPI = 220  # of the PNG
 GREY = "#8b949e"  # seeds and the paper's own marks stay in the background
 
@@ -89,7 +90,8 @@ def draw(figure: Figure) -> Canvas:
     for axes in grid.flat[len(figure.panels) :]:
         axes.set_axis_off()
     if legend:
-        across = min(len(legend), 3 * columns)
+        longest = max(len(str(handle.get_label())) for handle in legend)
+        across = max(1, min(len(legend), int(size[0] / (KEY + LETTER * longest))))
         canvas.legend(handles=legend, loc="outside lower center", ncols=across, frameon=False)
     return canvas
 
@@ -172,6 +174,8 @@ def _lines(axes: Axes, panel: LinePanel) -> None:
             axes.fill_between(curve.x, y - se, y + se, color=style.light, alpha=0.16, lw=0)
             axes.plot(curve.x, y, **look)
     axes.set_xlabel(panel.x_label)
+    if panel.spread == "bars":
+        axes.set_xticks(panel.curves[0].x, [f"{x:g}" for x in panel.curves[0].x])
     if panel.x_range:
         axes.set_xlim(panel.x_range)
     if max(x for curve in panel.curves for x in curve.x) >= 1_000:

@@ -65,20 +65,28 @@ def bandit_distortion(frame: pl.DataFrame) -> Figure | None:
     if not runs:
         return None
     steps = runs[0].step.tolist()
-    replayed = mean_curve("PER", "PER's probability q(100)", steps, [r.probability for r in runs])
-    stored = mean_curve("stored", "buffer frequency f(100)", steps, [r.frequency for r in runs])
+    replayed = mean_curve("PER", "replayed by PER, q(100)", steps, [r.probability for r in runs])
+    stored = mean_curve("stored", "stored, f(100)", steps, [r.frequency for r in runs])
     before = mean_curve("PER", "before IS", steps, [r.shift_before_is for r in runs])
     after = mean_curve("corrected", "after IS", steps, [r.shift_after_is for r in runs])
-    zero = Level("identity", "uniform siblings: 0 by identity", 0.0)
+    zero = Level("identity", "uniform siblings: 0", 0.0)
     printed = published.distortion()
     papers = tuple(
-        Level(PAPER, f"paper's mean {when} IS", printed[BANDIT, f"risky_shift_{when}_is"].mean)
+        Level(PAPER, f"paper, mean {when} IS", printed[BANDIT, f"risky_shift_{when}_is"].mean)
         for when in ("before", "after")
     )
+    whole = (0.0, float(cell["steps"][0]))
     panels = (
-        LinePanel("Rare outcome of the risky arm", STEPS, "probability", (replayed, stored)),
         LinePanel(
-            "Risky arm's target", STEPS, "shift, reward units", (before, after), (zero, *papers)
+            "Rare reward of the risky arm", STEPS, "probability", (replayed, stored), x_range=whole
+        ),
+        LinePanel(
+            "Target of the risky arm",
+            STEPS,
+            "shift",
+            (before, after),
+            (zero, *papers),
+            x_range=whole,
         ),
     )
     return Figure(panels, 2)
