@@ -25,6 +25,7 @@ from sibling_replay.replay.partition import (
     member,
     new_partition,
 )
+from sibling_replay.replay.touch import touch
 from sibling_replay.replay.tree import (
     find as find_slots,
 )
@@ -161,12 +162,29 @@ def remove(index, slot):
 
 
 @njit(cache=True, forceinline=True)
+def _touch_leaves(index, slots):
+    """Touch what `assign` works on: a draw of siblings has read the leaves of their anchors."""
+    above = np.uint64(index.levels[min(1, index.levels.size - 1)])
+    for i in range(slots.size):
+        slot = np.uint64(slots[i])
+        touch(index.tree, slot)
+        touch(index.tree, above + (slot >> np.uint64(3)))
+    for i in range(slots.size):
+        group = np.uint64(index.items[np.uint64(slots[i]), 0])
+        touch(index.sums, group)
+        touch(index.wear, group)
+        touch(index.vec, group << np.uint64(1))
+
+
+@njit(cache=True, forceinline=True)
 def assign(index, slots, masses):
     """Give live slots new masses, in order: of several for one slot the last stays."""
     if index.items.shape[0] == 0 and index.slot_floors.size == 0:
         for i in range(slots.size):
             index.tree[np.uint64(slots[i])] = masses[i]
     else:
+        if index.items.shape[0] > 0:
+            _touch_leaves(index, slots)
         for i in range(slots.size):
             _write_leaf(index, slots[i], masses[i])
     if 8 * slots.size > index.tree.size:

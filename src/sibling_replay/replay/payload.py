@@ -23,6 +23,7 @@ import numpy as np
 from numba import njit
 
 from sibling_replay.replay.arrays import I64, U32
+from sibling_replay.replay.touch import touch
 
 OUTCOME_FIELDS = ("reward", "next_obs", "terminated", "truncated")
 
@@ -196,17 +197,15 @@ def pack_row(block, table, count, i, row):
         start += ((np.uint64(count) * width + _7) >> _3) << _3
 
 
-@njit(cache=True)
-def _touch(words, stride, slots):
-    """Read one word of every cache line of some rows, so that their misses overlap: unpacking row
-    by row would wait for each. Returns something of what was read, so that it is not left out."""
-    touched = np.uint32(0)
+@njit(cache=True, forceinline=True)
+def _touch_rows(rows, slots):
+    """Touch every cache line of some rows."""
+    stride = np.uint64(rows.shape[1])
     for i in range(np.uint64(slots.size)):
         first = np.uint64(slots[i]) * stride
         for word in range(_0, stride, _LINE):
-            touched ^= words[first + word]
-        touched ^= words[first + stride - _1]
-    return touched
+            touch(rows, first + word)
+        touch(rows, first + stride - _1)
 
 
 @njit(cache=True)
@@ -222,8 +221,7 @@ def gather(rows, table, slots, outcome_slots, block, start):
     out_words = block.view(np.uint32)
     out_doubles = block.view(np.uint64)
     out = np.uint64(start)
-    if stride > _LINE:
-        out_words[out >> _2] = _touch(words, stride, outcome_slots)
+    _touch_rows(rows, outcome_slots)
     for f in range(table.shape[0]):
         width = np.uint64(table[f, _WIDTH])
         offset = np.uint64(table[f, _OFFSET])
