@@ -2,47 +2,53 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import weakref
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sibling_replay.checkpoint import (
+    SCHEMA_VERSION,
     StateError,
     compare_headers,
+    fill_arrays,
     read_state,
+    rebuilt,
     restored_uniforms,
     write_state,
 )
 from sibling_replay.replay.arrays import F64, I64
 from sibling_replay.replay.batch import Batch
-from sibling_replay.replay.memory import DROPPED, MAX_PRIORITY, Memory, append
+from sibling_replay.replay.memory import Memory, append
+from sibling_replay.replay.opened import DROPPED, MAX_PRIORITY
 from sibling_replay.replay.payload import Field, Layout
 from sibling_replay.rng import Uniforms
 from sibling_replay.schema import (
     GROUP_KEY,
     TRANSITION,
+    Key,
     KeyFunction,
     check_fields,
+    check_key,
     field_of_key,
     fields_of_env,
     form_of,
 )
-from sibling_replay.staging import Staging
+from sibling_replay.staging import (
+    Staging,
+    importance_exponent,
+    td_errors_as_array,
+    whole_number,
+)
 from sibling_replay.strategies import STRATEGIES, Law, Strategy
 
-SCHEMA_VERSION = 1
-_FLOAT64 = np.dtype(np.float64)
 _LARGEST_CAPACITY = 2**29  # the pool of group members is indexed by 32-bit integers
 
 _LARGEST_BATCH_BYTES = 2**31 - 1  # of a NumPy record
-
-Key: TypeAlias = Literal["exact", "given"] | KeyFunction | None
 
 
 class ReplayBuffer:
@@ -71,18 +77,12 @@ class ReplayBuffer:
             raise TypeError(
                 f"strategy must be one of {', '.join(STRATEGIES)} (an instance), not {strategy!r}"
             )
-        capacity = _whole("capacity", capacity)
+        capacity = whole_number("capacity", capacity)
         if not 1 <= capacity <= _LARGEST_CAPACITY:
             raise ValueError(f"capacity must be from 1 to {_LARGEST_CAPACITY}, got {capacity}")
-        if key == "default":
-            key = "exact" if strategy.needs_groups else None
-        if not (key in ("exact", "given", None) or callable(key)):
-            raise ValueError(f'key must be "exact", "given", a function or None, not {key!r}')
-        if key is None and strategy.needs_groups:
-            raise ValueError(f"{type(strategy).__name__} needs groups: give it a key")
+        key = check_key(key, strategy.needs_groups, type(strategy).__name__)
         self._fields = check_fields(fields)
         self._key: Key = key
-        self._extra = tuple(name for name in self._fields if name not in TRANSITION)
         self.capacity = capacity
         self.strategy = strategy
         stored = dict(self._fields)
@@ -91,7 +91,7 @@ class ReplayBuffer:
         elif key == "given":
             stored[GROUP_KEY] = Field(np.dtype(np.int64))
         self._layout = Layout.of(stored, (GROUP_KEY,) if GROUP_KEY in stored else ("obs", "action"))
-        self._staging = Staging(self._layout, tuple(stored))
+        self._staging = Staging(self._layout, tuple(stored), key)
         self._stage = self._staging.stage
         self._plain = len(stored) == len(TRANSITION)
         self._use(self._new_memory(), Uniforms(np.random.default_rng(seed)))
@@ -128,8 +128,6 @@ class ReplayBuffer:
         self._uniforms = uniforms
         self._filled = False  # known to hold an entry; a buffer never loses its last
 
-    # ------------------------------------------------------------------ write
-
     def add(
         self,
         obs: Any,
@@ -146,13 +144,9 @@ class ReplayBuffer:
 
         `group` goes with key="given"; the buffer's own fields are given by name.
         """
-        if self._plain and not extra and group is None:
-            values: tuple[Any, ...] = (obs, action, reward, next_obs, terminated, truncated)
-        else:
-            further = self._further(
-                extra, group, lambda key: self._staging.key_of(key, obs, action)
-            )
-            values = (obs, action, reward, next_obs, terminated, truncated, *further)
+        values: tuple[Any, ...] = (obs, action, reward, next_obs, terminated, truncated)
+        if not self._plain or extra or group is not None:
+            values += self._staging.further(extra, group, obs, action, many=False)
         append(self._memory.handle, self._stage(values), 1)
 
     def extend(
@@ -170,49 +164,16 @@ class ReplayBuffer:
         """Store several transitions, given as columns, in order: a step of n environments, say."""
         values: tuple[Any, ...] = (obs, action, reward, next_obs, terminated, truncated)
         if not self._plain or extra or group is not None:
-            values += self._further(
-                extra,
-                group,
-                lambda key: self._staging.keys_of(key, obs, action),
-            )
+            values += self._staging.further(extra, group, obs, action, many=True)
         block, count = self._staging.stage_many(values)
         append(self._memory.handle, block, count)
 
-    def _further(
-        self, extra: dict[str, Any], group: Any, keyed: Callable[[KeyFunction], Any]
-    ) -> tuple[Any, ...]:
-        """Values beyond the six of a transition, in the order of the schema."""
-        if tuple(extra) != self._extra:
-            unknown = sorted(set(extra) - set(self._extra))
-            missing = sorted(set(self._extra) - set(extra))
-            if unknown or missing:
-                raise TypeError(f"fields missing: {missing}; not in the schema: {unknown}")
-        further = tuple(extra[name] for name in self._extra)
-        if (self._key == "given") != (group is not None):
-            raise TypeError(
-                'a buffer with key="given" needs a group for every transition'
-                if self._key == "given"
-                else f'group was given, but the key of this buffer is {self._key!r}, not "given"'
-            )
-        if group is not None:
-            further += (group,)
-        elif callable(self._key):
-            further += (keyed(self._key),)
-        return further
-
-    # ------------------------------------------------------------------- read
-
     def sample(self, batch_size: int, beta: float = 0.4) -> Batch:
         """Draw a minibatch by the strategy, with importance weights of exponent beta."""
-        try:
-            in_range = 0.0 <= beta <= 1.0
-            beta = float(beta)
-        except (TypeError, ValueError) as error:
-            raise TypeError(f"beta must be a number from 0 to 1, not {beta!r}") from error
-        if not in_range:
-            raise ValueError(f"beta must be from 0 to 1, got {beta}")
+        if type(beta) is not float or not 0.0 <= beta <= 1.0:
+            beta = importance_exponent(beta)
         if type(batch_size) is not int:
-            batch_size = _whole("batch_size", batch_size)
+            batch_size = whole_number("batch_size", batch_size)
         if not self._filled and len(self) == 0:
             raise ValueError("cannot sample from an empty buffer")
         self._filled = True
@@ -230,15 +191,10 @@ class ReplayBuffer:
         """
         if type(batch) is not Batch:
             raise TypeError(f"expected the batch that the TD errors are of, not {batch!r}")
-        if batch.plan.source is not self._source:
+        plan = batch.plan
+        if plan.source is not self._source:
             raise ValueError("this batch was not drawn from this buffer as it is now")
-        given = td_errors if type(td_errors) is np.ndarray else _as_array(td_errors)
-        if given.shape != batch.plan.shape:
-            raise ValueError(f"expected {batch.size} TD errors, got shape {given.shape}")
-        if given.dtype.kind not in "fiu":
-            raise TypeError(f"TD errors must be real numbers, not {given.dtype}")
-        if given.dtype is not _FLOAT64 or not given.flags.carray:
-            given = given.astype(np.float64)  # what the kernels are compiled for
+        given = td_errors_as_array(td_errors, plan.shape)
         self.strategy.refresh(self._memory, batch, given)
 
     def probabilities(self) -> Law:
@@ -286,8 +242,6 @@ class ReplayBuffer:
         ok, why = self._memory.check_valid()
         return (ok, why) if not ok else self._uniforms.check_valid()
 
-    # ------------------------------------------------------------------ state
-
     def state_dict(self) -> dict[str, Any]:
         """All that `load_state_dict` needs to continue bit for bit: a header and arrays."""
         return {
@@ -302,19 +256,7 @@ class ReplayBuffer:
         header = state["header"]
         compare_headers(header, self._header())
         memory = self._new_memory()
-        arrays = memory.arrays()
-        if set(arrays) != set(state) - {"header"}:
-            odd = sorted(map(str, set(arrays) ^ (set(state) - {"header"})))
-            raise StateError(f"arrays missing or unknown: {', '.join(odd)}")
-        for name, array in arrays.items():
-            saved: NDArray[Any] = state[name]
-            if not isinstance(saved, np.ndarray):
-                raise StateError(f"{name}: expected an array, got {type(saved).__name__}")
-            if saved.shape != array.shape or saved.dtype != array.dtype:
-                raise StateError(
-                    f"{name}: expected {array.dtype} {array.shape}, got {saved.dtype} {saved.shape}"
-                )
-            array[...] = saved
+        fill_arrays(memory.arrays(), state)
         ok, why = memory.check_valid()
         if not ok:
             raise StateError(f"the state contradicts itself: {why}")
@@ -328,34 +270,7 @@ class ReplayBuffer:
     def load(cls, path: str | os.PathLike[str], *, key: KeyFunction | None = None) -> ReplayBuffer:
         """The buffer in a file. A key function is code, so it is not in the file: give it again."""
         header, arrays = read_state(path)
-        try:
-            if header["version"] != SCHEMA_VERSION:
-                raise StateError(
-                    f"{path} has schema version {header['version']}, expected {SCHEMA_VERSION}"
-                )
-            if (header["key"] == "function") != (key is not None):
-                raise StateError(
-                    f"{path} was saved with a key function: give it to `load`"
-                    if header["key"] == "function"
-                    else f"{path} was saved without a key function"
-                )
-            if arrays["rows"].shape[:1] != (header["capacity"],):
-                raise StateError(
-                    f"{path} has rows of shape {arrays['rows'].shape} for a capacity of "
-                    f"{header['capacity']}"
-                )
-            fields = {
-                name: Field(np.dtype(dtype), tuple(shape))
-                for name, (dtype, shape) in header["fields"].items()
-            }
-            strategy = STRATEGIES[header["strategy"]](**header["options"])
-            buffer = cls(
-                fields, header["capacity"], strategy, key=header["key"] if key is None else key
-            )
-        except StateError:
-            raise
-        except Exception as error:  # a header can be wrong in any way
-            raise StateError(f"{path} does not describe a replay buffer: {error!r}") from error
+        buffer = rebuilt(cls, path, header, arrays, key)
         buffer.load_state_dict({"header": header, **arrays})
         return buffer
 
@@ -383,18 +298,3 @@ class ReplayBuffer:
             "fields": {name: form_of(field) for name, field in self._fields.items()},
             "uniforms": self._uniforms.state_dict(),
         }
-
-
-def _whole(name: str, value: Any) -> int:
-    """A whole number, or an error that names it."""
-    try:
-        return operator.index(value)
-    except TypeError as error:
-        raise TypeError(f"{name} must be a whole number, not {value!r}") from error
-
-
-def _as_array(td_errors: Any) -> NDArray[Any]:
-    try:
-        return np.asarray(td_errors)
-    except Exception as error:  # a ragged list, a tensor that still requires gradients, ...
-        raise ValueError(f"the TD errors cannot be read as an array: {error}") from error

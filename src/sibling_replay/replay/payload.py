@@ -4,7 +4,8 @@ A row holds one transition: first the key (what makes siblings: observation and 
 label), then the outcome (what siblings may differ in: reward, next observation, terminated,
 truncated), then the rest. So "same group" and "same outcome" are comparisons of leading bytes, and
 a draw touches the few cache lines of its row. Rows are whole 32-bit words; boolean arrays take one
-bit an element in a row and one byte an element in a column.
+bit an element in a row and one byte an element in a column. Floats are stored with +0.0 for -0.0:
+equal values are equal bytes.
 
 Transitions enter and leave as a *block*: the columns one after the other, each starting on a
 multiple of eight bytes. The kernels read a table of offsets and widths, so they are compiled once
@@ -28,8 +29,8 @@ from sibling_replay.replay.touch import touch
 OUTCOME_FIELDS = ("reward", "next_obs", "terminated", "truncated")
 
 # Columns of the layout table.
-_WIDTH, _OFFSET, _PACKED, _IS_OUTCOME = range(4)
-LAYOUT_COLUMNS = 4
+_WIDTH, _OFFSET, _PACKED, _IS_OUTCOME, _FLOAT_BYTES = range(5)
+LAYOUT_COLUMNS = 5
 
 _0, _1, _2, _3, _4, _7, _8 = (np.uint64(i) for i in (0, 1, 2, 3, 4, 7, 8))
 
@@ -40,6 +41,7 @@ _LINE = np.uint64(16)  # words in a cache line
 _PACK = np.uint64(0x0102040810204080)
 _BITS = np.uint64(0x8040201008040201)
 _LANES = np.uint64(0x0101010101010101)
+_NEGATIVE = np.uint32(0x80000000)  # the sign of a float, in the last of its words
 _CARRY = np.uint64(0x7F7F7F7F7F7F7F7F)  # added to a lane, sets its top bit unless the lane is zero
 
 
@@ -97,7 +99,7 @@ class Layout:
     """Where every field of a schema lies in a row and in a block."""
 
     fields: dict[str, Field]  # in row order
-    table: I64  # [fields, 4]: width in a column, offset in a row, packed, is outcome
+    table: I64  # [fields, 5]: width in a column, offset in a row, packed, is outcome, bytes a float
     outcome_table: I64  # the rows of `table` that are outcomes
     key_bytes: int
     outcome_bytes: int  # of the key and the outcome together
@@ -112,7 +114,7 @@ class Layout:
             [name for name in fields if name not in OUTCOME_FIELDS and name not in key],
         )
         ordered: dict[str, Field] = {}
-        table: list[tuple[int, int, int, int]] = []
+        table: list[tuple[int, ...]] = []
         ends: list[int] = []
         offset = 0
         for section in sections:
@@ -122,7 +124,10 @@ class Layout:
                 section.remove(name)
                 field = fields[name]
                 offset = -(-offset // field.alignment) * field.alignment
-                table.append((field.width, offset, field.packed, name in OUTCOME_FIELDS))
+                float_bytes = field.dtype.itemsize if field.dtype.kind == "f" else 0
+                table.append(
+                    (field.width, offset, field.packed, name in OUTCOME_FIELDS, float_bytes)
+                )
                 ordered[name] = field
                 offset += field.stored_width
             ends.append(offset)
@@ -168,6 +173,21 @@ def _truths(word):
 
 
 @njit(cache=True)
+def _clear_negative_zeros(row, first, width, float_bytes):
+    """Make +0.0 of -0.0 among the floats in `width` bytes of a row from byte `first` on."""
+    words = float_bytes >> _2
+    if words > _0:
+        for k in range((first >> _2) + words - _1, (first + width) >> _2, words):
+            if row[k] == _NEGATIVE and (words == _1 or row[k - _1] == 0):
+                row[k] = 0
+    else:
+        cells = row.view(np.uint8)
+        for k in range(first + _1, first + width, _2):
+            if cells[k] == 0x80 and cells[k - _1] == 0:
+                cells[k] = 0
+
+
+@njit(cache=True)
 def pack_row(block, table, count, i, row):
     """Entry i of a block of `count` as a row."""
     row[:] = 0
@@ -194,6 +214,8 @@ def pack_row(block, table, count, i, row):
         else:
             for k in range(width):
                 cells[offset + k] = block[first + k]
+        if table[f, _FLOAT_BYTES]:
+            _clear_negative_zeros(row, offset, width, np.uint64(table[f, _FLOAT_BYTES]))
         start += ((np.uint64(count) * width + _7) >> _3) << _3
 
 

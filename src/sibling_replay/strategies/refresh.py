@@ -6,7 +6,8 @@ import numpy as np
 from numba import njit
 
 from sibling_replay.replay.index import assign
-from sibling_replay.replay.memory import (
+from sibling_replay.replay.memory import overwritten
+from sibling_replay.replay.opened import (
     ADDED,
     DROPPED,
     LIVE,
@@ -16,7 +17,6 @@ from sibling_replay.replay.memory import (
     open_index,
     open_peaks,
     open_rows,
-    overwritten,
 )
 from sibling_replay.replay.partition import member
 from sibling_replay.strategies.power import write_powers
