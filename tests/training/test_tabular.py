@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sibling_replay.replay.index import check_index
+from sibling_replay.replay.checks import check_index
 from sibling_replay.training.config import ENVIRONMENTS, METHODS, RunConfig, paper_config
 from sibling_replay.training.loop import Run, advance
 from sibling_replay.training.results import RunResult
