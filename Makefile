@@ -25,7 +25,7 @@ $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet torch==2.13.0
-	$(BIN)/pip install --quiet -e ".[experiments]" --group dev
+	$(BIN)/pip install --quiet -e ".[experiments,minatar]" --group dev
 	touch $@
 
 # Torch first and pinned: a plain `torch` pulls gigabytes of GPU packages.

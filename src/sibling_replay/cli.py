@@ -16,11 +16,11 @@ from sibling_replay.training.config import ENVIRONMENTS, METHODS, paper_config
 
 try:
     import tyro
-    from rich.console import Console
 
     from sibling_replay.experiments import display, store, tables
     from sibling_replay.experiments.jobs import Backend, JobFunction
     from sibling_replay.experiments.local_backend import LocalBackend
+    from sibling_replay.experiments.minatar_commands import vqvae
     from sibling_replay.experiments.runner import Report, run_study
 except ImportError as error:  # pragma: no cover
     raise SystemExit(
@@ -80,7 +80,7 @@ def status(
     Args:
         name: Which study.
     """
-    console = _console()
+    console = display.new_console()
     for chosen in STUDIES if name == "all" else (name,):
         runs = study(chosen)
         done = store.finished(out, runs)
@@ -104,9 +104,9 @@ def table(name: Study = "exact", out: Out = Path("runs")) -> int:
         raise ValueError("the testing runs have no published numbers: choose exact or grid")
     frame = store.load_runs(out, [name])
     if name == "exact":
-        _console().print(display.exact_table(tables.compare_exact(frame)))
+        display.new_console().print(display.exact_table(tables.compare_exact(frame)))
     else:
-        _console().print(display.grid_table(tables.compare_grid(frame)))
+        display.new_console().print(display.grid_table(tables.compare_grid(frame)))
     return 0
 
 
@@ -119,7 +119,7 @@ def collect(name: Study, out: Out = Path("runs"), results: Path = Path("results"
     """
     target = results / f"{name}.parquet"
     count = store.collect(out, name, target)
-    _console().print(f"{count} runs, {target.stat().st_size / 1e6:.2f} MB: {target}")
+    display.new_console().print(f"{count} runs, {target.stat().st_size / 1e6:.2f} MB: {target}")
     return 0
 
 
@@ -192,7 +192,7 @@ def train(
         row = store.load_file(store.run_path(out, run.id)).row(0, named=True)
         for metric in ("return", "success"):
             numbers = (f"{kind} {row[f'{kind}_{metric}']:.4g}" for kind in ("auc", "late", "final"))
-            _console().print(f"{metric:<8} {', '.join(numbers)}", highlight=False)
+            display.new_console().print(f"{metric:<8} {', '.join(numbers)}", highlight=False)
     return _finish(report, store.run_path(out, run.id))
 
 
@@ -228,12 +228,12 @@ def _backend(name: str, workers: int, address: str | None) -> Backend:
 
 
 def _run(runs: Sequence[Run], out: Path, backend: Backend, title: str) -> Report:
-    with display.StudyDisplay(_console(), title) as shown:
+    with display.StudyDisplay(display.new_console(), title) as shown:
         return run_study(runs, out, backend, shown.observe)
 
 
 def _finish(report: Report, where: Path) -> int:
-    console = _console()
+    console = display.new_console()
     for failure in report.failures:
         console.print(f"\nFAILED {failure.run.id}\n{failure.error}", markup=False, highlight=False)
     counts = f"{report.done} done, {report.already} already there, {len(report.failures)} failed"
@@ -241,13 +241,8 @@ def _finish(report: Report, where: Path) -> int:
     return 1 if report.failures else 0
 
 
-def _console() -> Console:
-    # a file or pipe has no width of its own; 80 would cut the tables
-    return Console() if sys.stdout.isatty() else Console(width=120)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
-    commands = {f.__name__: f for f in (reproduce, status, table, collect, train)}
+    commands = {f.__name__: f for f in (reproduce, status, table, collect, train, vqvae)}
     try:
         code = tyro.extras.subcommand_cli_from_dict(
             commands, prog="sibling-replay", description=__doc__, args=arguments
