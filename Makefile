@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Libraries we drop into, by extra; they cannot share one environment, so each has its own.
 HOSTS := sb3 torchrl tianshou rllib
 
-.PHONY: help install reproduce test test-long test-ray test-integrations lint bench bench-train \
+.PHONY: help install reproduce test test-long test-ray test-integrations lint bench bench-train bench-minatar \
 	bench-hosts clean $(HOSTS:%=test-%)
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make lint        ruff and mypy"
 	@echo "make bench       our buffer beside cpprb, Tianshou and TorchRL (builds their environments)"
 	@echo "make bench-train the compiled trainer beside its floor and the torch trainer"
+	@echo "make bench-minatar a MinAtar training step in parts, beside a plain DQN loop"
 	@echo "make bench-hosts training steps in SB3, TorchRL, Tianshou and RLlib, with their replay and ours"
 
 install: $(VENV)/installed
@@ -65,6 +66,9 @@ bench: install
 
 bench-train: install
 	$(BIN)/python benchmarks/train.py
+
+bench-minatar: install
+	$(BIN)/python benchmarks/minatar.py
 
 bench-hosts: $(HOSTS:%=$(VENV)-%/installed)
 	$(PYTHON) benchmarks/hosts.py $(HOSTS)

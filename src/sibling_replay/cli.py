@@ -11,16 +11,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
+from sibling_replay.envs import GAMES
 from sibling_replay.experiments.spec import STUDIES, Run, StudyName, custom_run, select, study
 from sibling_replay.training.config import ENVIRONMENTS, METHODS, paper_config
+from sibling_replay.training.encoders import SHIPPED
 
 try:
     import tyro
 
     from sibling_replay.experiments import display, store, tables
+    from sibling_replay.experiments.encoder_commands import vqvae
     from sibling_replay.experiments.jobs import Backend, JobFunction
     from sibling_replay.experiments.local_backend import LocalBackend
-    from sibling_replay.experiments.minatar_commands import vqvae
+    from sibling_replay.experiments.minatar_job import MinAtarJob
+    from sibling_replay.experiments.minatar_plan import MinAtarPlan
     from sibling_replay.experiments.runner import Report, run_study
 except ImportError as error:  # pragma: no cover
     raise SystemExit(
@@ -29,9 +33,14 @@ except ImportError as error:  # pragma: no cover
 
 Out = Annotated[Path, tyro.conf.arg(help="Directory of finished runs, one Parquet file each.")]
 Study = tyro.conf.Positional[StudyName]
+AnyStudy = tyro.conf.Positional[StudyName | Literal["minatar"]]
 Env = Annotated[
     tuple[str, ...],
-    tyro.conf.arg(help=f"Only these environments, of {', '.join(ENVIRONMENTS)} (paper: all)."),
+    tyro.conf.arg(
+        aliases=("--game",),
+        help=f"Only these environments, of {', '.join(ENVIRONMENTS)}; or of {', '.join(GAMES)} "
+        "in `minatar` (paper: all).",
+    ),
 ]
 Method = Annotated[
     tuple[str, ...],
@@ -39,15 +48,23 @@ Method = Annotated[
 ]
 Seeds = Annotated[
     tuple[int, ...],
-    tyro.conf.arg(help="Only these seeds (paper: 0-9; 1-10 for FrozenLake in `exact`)."),
+    tyro.conf.arg(
+        help="Only these seeds (paper: 0-9; 1-10 for FrozenLake in `exact`; 0-4 in `minatar`)."
+    ),
 ]
 
 
 def reproduce(
-    name: Study,
+    name: AnyStudy,
     env: Env = (),
     method: Method = (),
     seeds: Seeds = (),
+    condition: tuple[Literal["clean", "mp-tail"], ...] = (),
+    steps: int | None = None,
+    select_lr: bool = False,
+    encoders: Path = SHIPPED,
+    device: str = "cpu",
+    checkpoint_minutes: float = 5.0,
     workers: int = os.cpu_count() or 1,
     backend: Literal["local", "ray"] = "local",
     address: str | None = None,
@@ -56,10 +73,19 @@ def reproduce(
     """Run what is missing of a study of the paper; rerun it after any interruption.
 
     exact: the main comparison, 220 runs. grid: the fixed alpha/beta sweep, 960 runs. testing: 12
-    shortened runs that show whether everything works.
+    shortened runs that show whether everything works. minatar: the games, 150 runs of 5 million
+    steps (about 12 core-hours each: see --game, --method, --condition, --seeds and --steps); a run
+    that is interrupted goes on from its checkpoint.
 
     Args:
         name: Which study.
+        condition: minatar: only these training rewards (paper: both).
+        steps: minatar: length of each run in environment steps (paper: 5 million).
+        select_lr: minatar: choose learning rates as the paper did, by AUC over its grid on the
+            clean games, instead of taking the paper's.
+        encoders: minatar: directory of the frozen encoders that make SAMPLE's groups.
+        device: minatar: cpu, or cuda, where results are not repeated bit for bit.
+        checkpoint_minutes: minatar: between two checkpoints of a run, kept in <out>/checkpoints.
         workers: Runs at a time, in processes of one core each (default: this machine's cores).
             The results do not depend on it.
         backend: local: processes of this machine. ray: tasks of a Ray cluster (extra `ray`).
@@ -68,8 +94,17 @@ def reproduce(
     """
     if address is not None and backend != "ray":
         raise ValueError("--address is of a Ray cluster: it needs --backend ray")
+    if name == "minatar":
+        job = MinAtarJob(out / "checkpoints", encoders, 60.0 * checkpoint_minutes, device)
+        plan = MinAtarPlan(env, method, condition, seeds, steps, job)
+        chosen = _backend(backend, workers, address, job)
+        return _finish(
+            plan.carry_out(out, select_lr, lambda *a: _run(a[0], out, chosen, a[1])), out
+        )
+    if condition or steps is not None or select_lr:
+        raise ValueError("--condition, --steps and --select-lr are for the study minatar")
     runs = select(study(name), env, method, seeds)
-    return _finish(_run(runs, out, _backend(backend, workers, address), name), out)
+    return _finish(_run(runs, out, _backend(backend, workers, address, _trainer()), name), out)
 
 
 def status(
@@ -110,7 +145,7 @@ def table(name: Study = "exact", out: Out = Path("runs")) -> int:
     return 0
 
 
-def collect(name: Study, out: Out = Path("runs"), results: Path = Path("results")) -> int:
+def collect(name: AnyStudy, out: Out = Path("runs"), results: Path = Path("results")) -> int:
     """Put a study's finished runs into one compact file, results/<study>.parquet, for committing.
 
     Args:
@@ -187,7 +222,7 @@ def train(
     _check_environment(env)
     overrides = {name: value for name, value in arguments.items() if value is not None}
     run = custom_run(paper_config(env, method, seed, **overrides))
-    report = _run([run], out, _backend("local", 1, None), "train")
+    report = _run([run], out, _backend("local", 1, None, _trainer()), "train")
     if not report.failures:
         row = store.load_file(store.run_path(out, run.id)).row(0, named=True)
         for metric in ("return", "success"):
@@ -219,12 +254,12 @@ def _trainer() -> JobFunction:
     return compiled
 
 
-def _backend(name: str, workers: int, address: str | None) -> Backend:
+def _backend(name: str, workers: int, address: str | None, job: JobFunction) -> Backend:
     if name == "local":
-        return LocalBackend(_trainer(), workers)
+        return LocalBackend(job, workers)
     from sibling_replay.experiments.ray_backend import RayBackend
 
-    return RayBackend(_trainer(), workers, address)
+    return RayBackend(job, workers, address)
 
 
 def _run(runs: Sequence[Run], out: Path, backend: Backend, title: str) -> Report:

@@ -42,6 +42,15 @@ def grid() -> dict[tuple[str, float, float, str], Published]:
     return numbers
 
 
+def groupings() -> dict[tuple[str, str, int], dict[str, float]]:
+    """(game, grid, K) -> column -> number, from table "Selected VQ-VAE grouping statistics"."""
+    columns = ("recon_bce", "perplexity", "pair_coverage", "median_bucket", "frac_ge_100")
+    return {
+        (row["game"], row["grid"], int(row["codebook"])): {c: float(row[c]) for c in columns}
+        for row in _rows("vqvae_grouping.csv")
+    }
+
+
 def _rows(name: str) -> list[dict[str, str]]:
     text = files("sibling_replay.experiments").joinpath("paper", name).read_text("utf-8")
     return list(csv.DictReader(text.splitlines()))

@@ -95,6 +95,30 @@ def encoder_config(saved: dict[str, Any]) -> EncoderConfig:
     return EncoderConfig(**{**saved, "grid": tuple(saved["grid"])})
 
 
+def encoder_files(directory: Path = SHIPPED) -> dict[str, EncoderFile]:
+    """Game -> its encoder of the paper's form (2x1, its K, bce), of the least seed there is."""
+    found: dict[str, EncoderFile] = {}
+    for path in sorted(directory.glob("*.npz")):
+        file = load_encoder(path)
+        config = file.config
+        if (config.grid, config.codes, config.loss) == ((2, 1), paper_codes(config.game), "bce"):
+            before = found.get(config.game)
+            if before is None or config.seed < before.config.seed:
+                found[config.game] = file
+    return found
+
+
 def shipped_encoder(game: str) -> Path:
-    """The file of the paper's form for a game."""
+    """The file of the package's encoder for a game; it may not exist."""
     return SHIPPED / f"{game}.npz"
+
+
+def find_encoder(directory: Path, digest: str) -> FrozenEncoder:
+    """The encoder with this digest, among the files of a directory."""
+    for path in sorted(directory.glob("*.npz")):
+        encoder = load_encoder(path).encoder
+        if encoder.digest == digest:
+            return encoder
+    raise FileNotFoundError(
+        f"no encoder {digest} in {directory}: make one with `sibling-replay vqvae train`"
+    )

@@ -42,7 +42,7 @@ def train_encoder(
     observe: Callable[[Progress], None] = lambda progress: None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
 ) -> EncoderFile:
-    """The trained encoder. `directory` keeps the observations and checkpoints of this config."""
+    """The trained encoder. `directory`, which must exist, keeps observations and checkpoints."""
     data = stored_observations(config, directory)
     digest = data.digest
     rng = streams(config.seed)
@@ -52,12 +52,12 @@ def train_encoder(
     running = 0.0  # sum of losses since the last logged one
     first = 0
 
-    checkpoint = RollingCheckpoint(directory)
+    checkpoint = RollingCheckpoint(directory / config.name)
     saved = checkpoint.load()
     if saved is not None:
         header, arrays = saved
         if header["config"] != _plain_config(config) or header["data_digest"] != digest:
-            raise StateError(f"the checkpoint in {directory} is of another config: delete it")
+            raise StateError(f"{checkpoint.directory} holds a checkpoint of another config")
         first, running = header["update"], header["running"]
         rng.init.bit_generator.state = header["init"]
         rng.replay.bit_generator.state = header["replay"]
@@ -96,17 +96,22 @@ def train_encoder(
 
 
 def stored_observations(config: EncoderConfig, directory: Path) -> Observations:
-    """The config's observations: from the directory, or collected and put there."""
-    path = directory / "observations.npz"
-    wanted = {"game": config.game, "count": config.observations, "seed": config.seed}
+    """The config's observations: from the directory, or collected and put there.
+
+    All configs of a game that ask for the same observations share one file.
+    """
+    wanted: dict[str, Any] = {
+        "game": config.game,
+        "count": config.observations,
+        "seed": config.seed,
+    }
+    path = directory / f"{config.game}-{config.observations}-seed{config.seed}.observations"
     if path.exists():
         header, arrays = read_state(path)
-        if header["of"] != wanted:
-            raise StateError(f"{path} holds observations of {header['of']}, not of {wanted}")
         return Observations(tuple(header["shape"]), arrays["bits"], arrays["action"])
-    data = collect(**wanted)  # type: ignore[arg-type]
-    directory_state = {"bits": data.bits, "action": data.action}
-    write_state(path, {"of": wanted, "shape": list(data.shape)}, directory_state)
+    data = collect(**wanted)
+    header = {"of": wanted, "shape": list(data.shape)}
+    write_state(path, header, {"bits": data.bits, "action": data.action})
     return data
 
 
