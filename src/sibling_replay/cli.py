@@ -285,7 +285,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         print("\ninterrupted: finished runs are kept, the same command goes on", file=sys.stderr)
         code = 130
-    except (ValueError, ImportError) as error:
+    except (ValueError, ImportError, FileNotFoundError) as error:
         print(f"sibling-replay: {error}", file=sys.stderr)
         code = 2
     except store.StoreError as error:

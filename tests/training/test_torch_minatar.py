@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +20,7 @@ from sibling_replay.training.minatar_config import (
     minatar_config,
     paper_learning_rates,
 )
+from support.killing import run_killed
 
 torch = pytest.importorskip("torch")
 from sibling_replay.training.torch_minatar import Session, evaluate, train  # noqa: E402
@@ -94,19 +91,7 @@ def test_killed_at_random_it_ends_with_the_same_bytes(tmp_path: Path, method: st
     output = tmp_path / "output"
     script = Path(__file__).with_name("killed_minatar_run.py")
     command = [sys.executable, str(script), method, str(tmp_path / "states"), str(output)]
-    rng = np.random.default_rng(5)
-    kills = 0
-    while not output.exists():
-        run = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert run.stdout is not None
-        if kills < 2:
-            assert run.stdout.readline(), "it ended by itself"  # a hundred steps on
-            time.sleep(rng.uniform(0.0, 0.3))
-            os.kill(run.pid, signal.SIGKILL)
-            kills += 1
-        run.stdout.read()
-        assert run.wait() in (0, -signal.SIGKILL)
-    assert kills == 2
+    run_killed(command, output, kills=2, seed=5)
     assert output.read_bytes() == bytes_of(whole)
 
 

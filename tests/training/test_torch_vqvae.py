@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +17,7 @@ from sibling_replay.training.encoders import (
     save_encoder,
 )
 from sibling_replay.training.observations import collect
+from support.killing import run_killed
 
 torch = pytest.importorskip("torch")
 from sibling_replay.training import torch_vqvae  # noqa: E402
@@ -72,21 +69,8 @@ def test_killed_at_random_it_ends_with_the_same_bytes(tmp_path: Path) -> None:
     save_encoder(whole / "done.npz", train_encoder(CONFIG, whole))
     broken = tmp_path / "broken"
     broken.mkdir()
-    rng = np.random.default_rng(1)
-    kills = 0
-    while not (broken / "done.npz").exists():
-        run = subprocess.Popen(
-            [sys.executable, "-c", KILLED, str(broken)], stdout=subprocess.PIPE, text=True
-        )
-        assert run.stdout is not None
-        if kills < 2:
-            assert run.stdout.readline(), "it ended by itself"
-            time.sleep(rng.uniform(0.0, 0.1))
-            os.kill(run.pid, signal.SIGKILL)
-            kills += 1
-        run.stdout.read()
-        assert run.wait() in (0, -signal.SIGKILL)
-    assert kills == 2
+    command = [sys.executable, "-c", KILLED, str(broken)]
+    run_killed(command, broken / "done.npz", kills=2, seed=1)
     assert (whole / "done.npz").read_bytes() == (broken / "done.npz").read_bytes()
 
 
