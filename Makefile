@@ -6,14 +6,16 @@ BIN := $(VENV)/bin
 # Libraries we drop into, by extra; they cannot share one environment, so each has its own.
 HOSTS := sb3 torchrl tianshou rllib
 
-.PHONY: help install reproduce test test-long test-ray test-integrations lint bench bench-train bench-minatar \
+.PHONY: help install reproduce report test test-long test-ray test-browser test-integrations lint bench bench-train bench-minatar \
 	bench-hosts clean $(HOSTS:%=test-%)
 
 help:
 	@echo "make reproduce   the paper's OutlierBandit and TwoChains comparison, beside the published numbers"
+	@echo "make report      the page, figures and tables from results/ into report/"
 	@echo "make test        the test suite"
 	@echo "make test-long   the tests that take minutes"
 	@echo "make test-ray    the runner on a real Ray cluster on this machine"
+	@echo "make test-browser  the report in a real Chromium (installs Debian's if it is missing)"
 	@echo "make test-integrations  the adapters against the real SB3, TorchRL, Tianshou and RLlib"
 	@echo "make lint        ruff and mypy"
 	@echo "make bench       our buffer beside cpprb, Tianshou and TorchRL (builds their environments)"
@@ -26,7 +28,7 @@ $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet torch==2.13.0
-	$(BIN)/pip install --quiet -e ".[experiments,minatar]" --group dev
+	$(BIN)/pip install --quiet -e ".[report,minatar]" --group dev
 	touch $@
 
 # Torch first and pinned: a plain `torch` pulls gigabytes of GPU packages.
@@ -41,6 +43,9 @@ reproduce: install
 	$(BIN)/sibling-replay reproduce exact --env OutlierBandit TwoChains
 	$(BIN)/sibling-replay table exact
 
+report: install
+	$(BIN)/sibling-replay report
+
 test: install
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
@@ -49,6 +54,18 @@ test-long: install
 
 test-ray: $(VENV)-rllib/installed
 	$(VENV)-rllib/bin/python -m pytest -m ray tests/experiments
+
+test-browser: $(VENV)/browser
+	$(BIN)/python -m pytest -m browser tests/browser
+
+$(VENV)/browser: $(VENV)/installed
+	@command -v chromium >/dev/null || { \
+		[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null || { \
+			echo "test-browser needs Chromium at /usr/bin/chromium: apt-get install chromium"; exit 1; }; \
+		apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; }
+	$(BIN)/pip install --quiet --group browser
+	touch $@
 
 test-integrations: $(HOSTS:%=test-%)
 
@@ -70,7 +87,13 @@ bench-train: install
 bench-minatar: install
 	$(BIN)/python benchmarks/minatar.py
 
-bench-hosts: $(HOSTS:%=$(VENV)-%/installed)
+# TorchRL's own prioritized replay, which ours is timed beside, needs its extension; ours does not.
+$(VENV)-torchrl/extension: $(VENV)-torchrl/installed benchmarks/build_torchrl_extension.py
+	$(VENV)-torchrl/bin/pip install --quiet setuptools ninja
+	PATH="$(CURDIR)/$(VENV)-torchrl/bin:$$PATH" $(VENV)-torchrl/bin/python benchmarks/build_torchrl_extension.py
+	touch $@
+
+bench-hosts: $(HOSTS:%=$(VENV)-%/installed) $(VENV)-torchrl/extension
 	$(PYTHON) benchmarks/hosts.py $(HOSTS)
 
 clean:

@@ -4,6 +4,7 @@ from sibling_replay.buffer import ReplayBuffer
 from sibling_replay.checkpoint import StateError
 from sibling_replay.replay.batch import Batch, Outcomes
 from sibling_replay.replay.payload import Field
+from sibling_replay.slot_sampler import SlotSampler, key_rows
 from sibling_replay.strategies import (
     Law,
     Prioritized,
@@ -25,8 +26,10 @@ __all__ = [
     "SiblingAverage",
     "SiblingModel",
     "SiblingSample",
+    "SlotSampler",
     "StateError",
     "Strategy",
     "UnfitErrors",
     "Uniform",
+    "key_rows",
 ]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import operator
 import os
-import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -12,18 +10,13 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sibling_replay.checkpoint import (
-    StateError,
-    compare_headers,
-    read_state,
-    restored_uniforms,
-    write_state,
-)
-from sibling_replay.replay.arrays import F64, I64
+from sibling_replay.checkpoint import StateError, read_state, write_state
+from sibling_replay.replay.arrays import I64
 from sibling_replay.replay.batch import Batch
-from sibling_replay.replay.memory import DROPPED, MAX_PRIORITY, Memory, append
+from sibling_replay.replay.memory import Memory, append
 from sibling_replay.replay.payload import Field, Layout
 from sibling_replay.rng import Uniforms
+from sibling_replay.sampling import Sampling
 from sibling_replay.schema import (
     GROUP_KEY,
     TRANSITION,
@@ -34,18 +27,15 @@ from sibling_replay.schema import (
     form_of,
 )
 from sibling_replay.staging import Staging
-from sibling_replay.strategies import STRATEGIES, Law, Strategy
+from sibling_replay.strategies import STRATEGIES, Strategy
+from sibling_replay.strategies.draws import draw_uniform
 
 SCHEMA_VERSION = 1
-_FLOAT64 = np.dtype(np.float64)
-_LARGEST_CAPACITY = 2**29  # the pool of group members is indexed by 32-bit integers
-
-_LARGEST_BATCH_BYTES = 2**31 - 1  # of a NumPy record
 
 Key: TypeAlias = Literal["exact", "given"] | KeyFunction | None
 
 
-class ReplayBuffer:
+class ReplayBuffer(Sampling):
     """A ring of transitions, drawn by a strategy.
 
     fields: name -> Field(dtype, shape). The six of a transition (obs, action, reward, next_obs,
@@ -67,13 +57,7 @@ class ReplayBuffer:
         key: Key | Literal["default"] = "default",
         seed: int | np.random.SeedSequence | np.random.Generator | None = None,
     ) -> None:
-        if not isinstance(strategy, Strategy):
-            raise TypeError(
-                f"strategy must be one of {', '.join(STRATEGIES)} (an instance), not {strategy!r}"
-            )
-        capacity = _whole("capacity", capacity)
-        if not 1 <= capacity <= _LARGEST_CAPACITY:
-            raise ValueError(f"capacity must be from 1 to {_LARGEST_CAPACITY}, got {capacity}")
+        super().__init__(capacity, strategy)
         if key == "default":
             key = "exact" if strategy.needs_groups else None
         if not (key in ("exact", "given", None) or callable(key)):
@@ -83,8 +67,6 @@ class ReplayBuffer:
         self._fields = check_fields(fields)
         self._key: Key = key
         self._extra = tuple(name for name in self._fields if name not in TRANSITION)
-        self.capacity = capacity
-        self.strategy = strategy
         stored = dict(self._fields)
         if callable(key):
             stored[GROUP_KEY] = field_of_key(key, self._fields)
@@ -95,7 +77,6 @@ class ReplayBuffer:
         self._stage = self._staging.stage
         self._plain = len(stored) == len(TRANSITION)
         self._use(self._new_memory(), Uniforms(np.random.default_rng(seed)))
-        self._largest_batch = _LARGEST_BATCH_BYTES // self._memory.new_batch(1).plan.dtype.itemsize
 
     @classmethod
     def for_env(
@@ -120,13 +101,6 @@ class ReplayBuffer:
             outcomes=self.strategy.needs_outcomes,
             floors=self.strategy.needs_floors,
         )
-
-    def _use(self, memory: Memory, uniforms: Uniforms) -> None:
-        """Take over a memory and a random stream. Batches drawn from another memory are refused."""
-        self._memory = memory
-        self._source = weakref.ref(memory)
-        self._uniforms = uniforms
-        self._filled = False  # known to hold an entry; a buffer never loses its last
 
     # ------------------------------------------------------------------ write
 
@@ -202,123 +176,33 @@ class ReplayBuffer:
 
     # ------------------------------------------------------------------- read
 
-    def sample(self, batch_size: int, beta: float = 0.4) -> Batch:
-        """Draw a minibatch by the strategy, with importance weights of exponent beta."""
-        try:
-            in_range = 0.0 <= beta <= 1.0
-            beta = float(beta)
-        except (TypeError, ValueError) as error:
-            raise TypeError(f"beta must be a number from 0 to 1, not {beta!r}") from error
-        if not in_range:
-            raise ValueError(f"beta must be from 0 to 1, got {beta}")
-        if type(batch_size) is not int:
-            batch_size = _whole("batch_size", batch_size)
-        if not self._filled and len(self) == 0:
-            raise ValueError("cannot sample from an empty buffer")
-        self._filled = True
-        if not 1 <= batch_size <= self._largest_batch:
-            raise ValueError(
-                f"batch_size must be from 1 to {self._largest_batch}, got {batch_size}"
-            )
-        return self.strategy.draw(self._memory, batch_size, beta, self._uniforms)
+    def batch_of(self, slots: ArrayLike) -> Batch:
+        """The entries in slots of your choosing, as a batch with weights of one.
 
-    def update_priorities(self, batch: Batch, td_errors: ArrayLike) -> None:
-        """Refresh priorities with the absolute TD errors, from before the optimizer step.
-
-        Which entries are refreshed is the strategy's rule. Entries overwritten since the batch was
-        drawn are skipped and counted in `dropped_updates`.
+        For a host library that draws for itself. Such a batch can refresh priorities like any.
         """
-        if type(batch) is not Batch:
-            raise TypeError(f"expected the batch that the TD errors are of, not {batch!r}")
-        if batch.plan.source is not self._source:
-            raise ValueError("this batch was not drawn from this buffer as it is now")
-        given = td_errors if type(td_errors) is np.ndarray else _as_array(td_errors)
-        if given.shape != batch.plan.shape:
-            raise ValueError(f"expected {batch.size} TD errors, got shape {given.shape}")
-        if given.dtype.kind not in "fiu":
-            raise TypeError(f"TD errors must be real numbers, not {given.dtype}")
-        if given.dtype is not _FLOAT64 or not given.flags.carray:
-            given = given.astype(np.float64)  # what the kernels are compiled for
-        self.strategy.refresh(self._memory, batch, given)
-
-    def probabilities(self) -> Law:
-        """The exact probabilities of the next draw over the live slots, in O(N)."""
-        if len(self) == 0:
-            raise ValueError("an empty buffer has no probabilities")
-        return self.strategy.law(self.masses, self.groups)
+        chosen = np.asarray(slots)
+        if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or chosen.size == 0:
+            raise ValueError(f"slots must be a list of whole numbers, not {slots!r}")
+        if not (chosen.min() >= 0 and chosen.max() < len(self)):
+            raise ValueError(
+                f"slots must be from 0 to {len(self) - 1}, got {chosen.min()} to {chosen.max()}"
+            )
+        batch = self._memory.new_batch(chosen.size)
+        # The kernel looks up the slot that a uniform number falls on: here the middle of each.
+        draw_uniform(self._memory.handle, (chosen + 0.5) / len(self), batch.block)
+        return batch
 
     def transitions(self) -> dict[str, NDArray[Any]]:
         """Every stored transition, by slot, as columns (copies)."""
         return self._memory.read(np.arange(len(self)))
-
-    def __len__(self) -> int:
-        return self._memory.live
-
-    @property
-    def masses(self) -> F64:
-        """priority^alpha of the live slots (a copy)."""
-        return self._memory.masses.copy()
-
-    @property
-    def groups(self) -> I64:
-        """The group of each live slot; -1 where the buffer keeps none."""
-        if not self._memory.grouped:
-            return np.full(len(self), -1, dtype=np.int64)
-        return self._memory.groups
 
     @property
     def generations(self) -> I64:
         """How often each slot has been filled."""
         return self._memory.generations()
 
-    @property
-    def max_priority(self) -> float:
-        """The largest raw priority ever assigned: what a new entry gets."""
-        return float(self._memory.peaks[MAX_PRIORITY])
-
-    @property
-    def dropped_updates(self) -> int:
-        """Priority updates that came after their entry had been overwritten."""
-        return int(self._memory.counts[DROPPED])
-
-    def check_valid(self) -> tuple[bool, str]:
-        """Whether all stored structures agree, and if not, which does not."""
-        ok, why = self._memory.check_valid()
-        return (ok, why) if not ok else self._uniforms.check_valid()
-
     # ------------------------------------------------------------------ state
-
-    def state_dict(self) -> dict[str, Any]:
-        """All that `load_state_dict` needs to continue bit for bit: a header and arrays."""
-        return {
-            "header": self._header(),
-            **{name: array.copy() for name, array in self._memory.arrays().items()},
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue where `state` was taken. One that does not fit leaves the buffer as it is."""
-        if not isinstance(state, Mapping) or not isinstance(state.get("header"), Mapping):
-            raise StateError("a state needs a header")
-        header = state["header"]
-        compare_headers(header, self._header())
-        memory = self._new_memory()
-        arrays = memory.arrays()
-        if set(arrays) != set(state) - {"header"}:
-            odd = sorted(map(str, set(arrays) ^ (set(state) - {"header"})))
-            raise StateError(f"arrays missing or unknown: {', '.join(odd)}")
-        for name, array in arrays.items():
-            saved: NDArray[Any] = state[name]
-            if not isinstance(saved, np.ndarray):
-                raise StateError(f"{name}: expected an array, got {type(saved).__name__}")
-            if saved.shape != array.shape or saved.dtype != array.dtype:
-                raise StateError(
-                    f"{name}: expected {array.dtype} {array.shape}, got {saved.dtype} {saved.shape}"
-                )
-            array[...] = saved
-        ok, why = memory.check_valid()
-        if not ok:
-            raise StateError(f"the state contradicts itself: {why}")
-        self._use(memory, restored_uniforms(header.get("uniforms")))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to a file, atomically."""
@@ -383,18 +267,3 @@ class ReplayBuffer:
             "fields": {name: form_of(field) for name, field in self._fields.items()},
             "uniforms": self._uniforms.state_dict(),
         }
-
-
-def _whole(name: str, value: Any) -> int:
-    """A whole number, or an error that names it."""
-    try:
-        return operator.index(value)
-    except TypeError as error:
-        raise TypeError(f"{name} must be a whole number, not {value!r}") from error
-
-
-def _as_array(td_errors: Any) -> NDArray[Any]:
-    try:
-        return np.asarray(td_errors)
-    except Exception as error:  # a ragged list, a tensor that still requires gradients, ...
-        raise ValueError(f"the TD errors cannot be read as an array: {error}") from error

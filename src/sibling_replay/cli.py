@@ -1,4 +1,5 @@
-"""Rerun the paper, see how far it is, compare it with the published numbers, train your own run.
+"""Rerun the paper, see how far it is, compare it with the published numbers, train your own run,
+diagnose your own buffer.
 
 Exit codes: 0 all well, 1 a run failed or the store is damaged, 2 a wrong argument, 130 Ctrl-C.
 """
@@ -23,8 +24,10 @@ try:
     from sibling_replay.experiments.encoder_commands import vqvae
     from sibling_replay.experiments.jobs import Backend, JobFunction
     from sibling_replay.experiments.local_backend import LocalBackend
+    from sibling_replay.experiments.microscope_command import diagnose
     from sibling_replay.experiments.minatar_job import MinAtarJob
     from sibling_replay.experiments.minatar_plan import MinAtarPlan
+    from sibling_replay.experiments.report.command import report
     from sibling_replay.experiments.runner import Report, run_study
 except ImportError as error:  # pragma: no cover
     raise SystemExit(
@@ -277,7 +280,9 @@ def _finish(report: Report, where: Path) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    commands = {f.__name__: f for f in (reproduce, status, table, collect, train, vqvae)}
+    commands = {
+        f.__name__: f for f in (reproduce, status, table, collect, report, train, diagnose, vqvae)
+    }
     try:
         code = tyro.extras.subcommand_cli_from_dict(
             commands, prog="sibling-replay", description=__doc__, args=arguments

@@ -5,7 +5,11 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))  # for `readme_blocks`
 
 MODULES = {
     "sb3": "stable_baselines3",

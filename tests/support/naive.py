@@ -26,45 +26,52 @@ class NaiveBuffer:
     def __init__(self, strategy, capacity: int) -> None:
         self.strategy = strategy
         self.capacity = capacity
-        self.entries: list[Entry] = []  # by slot
+        self.entries: dict[int, Entry] = {}  # by slot; laws are lists in the order of slots
         self.added = 0
         self.max_priority = 1.0
         self.dropped = 0
 
     def add(self, obs, action, reward, next_obs, terminated, truncated) -> None:
-        entry = Entry(
-            self.added,
+        """Into the next slot of a ring."""
+        self.put(
+            self.added % self.capacity,
             (int(obs), int(action)),
             (float(np.float32(reward)), int(next_obs), bool(terminated), bool(truncated)),
-            self.max_priority,
         )
-        slot = self.added % self.capacity
-        if slot == len(self.entries):
-            self.entries.append(entry)
-        else:
-            self.entries[slot] = entry
+
+    def put(self, slot: int, key: tuple, outcome: tuple) -> None:
+        """Into any slot."""
+        self.entries[slot] = Entry(self.added, key, outcome, self.max_priority)
+        self.entries = dict(sorted(self.entries.items()))
         self.added += 1
+
+    def remove(self, slot: int) -> None:
+        del self.entries[slot]
+        self.added += 1  # what was drawn before is older than what is put next
 
     # ----------------------------------------------------------------- study
 
     def masses(self) -> list[float]:
-        return [entry.priority**self.strategy.alpha for entry in self.entries]
+        return [entry.priority**self.strategy.alpha for entry in self.entries.values()]
 
     def members(self) -> dict[tuple, list[int]]:
         found = defaultdict(list)
-        for slot, entry in enumerate(self.entries):
+        for slot, entry in self.entries.items():
             found[entry.key].append(slot)
         return dict(found)
 
     def outcome_counts(self) -> dict[tuple, Counter]:
         found = defaultdict(Counter)
-        for entry in self.entries:
+        for entry in self.entries.values():
             found[entry.key][entry.outcome] += 1
         return dict(found)
 
     def group_mass(self, key) -> float:
-        masses = self.masses()
+        masses = self._by_slot(self.masses())
         return math.fsum(masses[slot] for slot in self.members()[key])
+
+    def _by_slot(self, values) -> dict[int, float]:
+        return dict(zip(self.entries, values, strict=True))
 
     def anchor_law(self) -> list[float]:
         if isinstance(self.strategy, Uniform):
@@ -75,11 +82,11 @@ class NaiveBuffer:
 
     def sibling_law(self) -> list[float]:
         """Slot j by any of its siblings as anchor: sum over i in I(g) of u_i / S * 1 / n_g."""
-        anchor = self.anchor_law()
+        anchor = self._by_slot(self.anchor_law())
         members = self.members()
         return [
             math.fsum(anchor[i] for i in members[entry.key]) / len(members[entry.key])
-            for entry in self.entries
+            for entry in self.entries.values()
         ]
 
     def trained_law(self) -> list[float]:
@@ -96,14 +103,14 @@ class NaiveBuffer:
             return 1.0
         plain = isinstance(self.strategy, Prioritized)
         law = self.anchor_law() if plain else self.sibling_law()
-        return (len(self.entries) * law[slot]) ** -beta
+        return (len(self.entries) * self._by_slot(law)[slot]) ** -beta
 
     def weights(self, slots, beta: float) -> list[float]:
         weights = [self.unnormalized_weight(slot, beta) for slot in slots]
         largest = {
             None: 1.0,
             "batch": max(weights),
-            "buffer": max(self.unnormalized_weight(s, beta) for s in range(len(self.entries))),
+            "buffer": max(self.unnormalized_weight(s, beta) for s in self.entries),
         }[self.strategy.normalize]
         return [weight / largest for weight in weights]
 
@@ -119,7 +126,7 @@ class NaiveBuffer:
 
     def note(self, batch) -> NaiveBatch:
         """What must be remembered of a batch to refresh it later."""
-        serials = [entry.serial for entry in self.entries]
+        serials = {slot: entry.serial for slot, entry in self.entries.items()}
         used = None
         if isinstance(self.strategy, SiblingAverage):
             if self.strategy.max_siblings is None:
@@ -146,7 +153,7 @@ class NaiveBuffer:
         best: dict[int, float] = {}
         gone: list[int] = []
         for slot, error in proposals:
-            if self.entries[slot].serial != noted.serials[slot]:
+            if slot not in self.entries or self.entries[slot].serial != noted.serials[slot]:
                 gone.append(slot)
                 continue
             priority = error + self.strategy.epsilon
@@ -167,4 +174,4 @@ class NaiveBatch:
     slots: list[int]
     anchors: list[int]
     used: list[list[int]] | None
-    serials: list[int]
+    serials: dict[int, int]

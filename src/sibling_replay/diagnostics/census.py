@@ -8,7 +8,7 @@ it compares frequencies (appendix "Outcome frequencies").
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -150,13 +150,18 @@ def _assemble(outcome: I64, owner: I64, group: I64, pooled: _Pooled) -> Census:
 
 
 def outcome_numbers(columns: Mapping[str, NDArray[Any]]) -> I64:
-    """Equal (s', r, term, trunc), equal number: by value, so -0.0 is 0.0. Takes stored columns."""
+    """Equal (s', r, term, trunc), equal number. Takes stored columns."""
     missing = [name for name in OUTCOME_FIELDS if name not in columns]
     if missing:
         raise ValueError(f"outcomes need the columns {', '.join(missing)}")
-    numbers = np.zeros(len(columns["reward"]), dtype=np.int64)
-    for name in OUTCOME_FIELDS:
-        values = np.asarray(columns[name]).reshape(len(numbers), -1)
+    return equal_rows([columns[name] for name in OUTCOME_FIELDS])
+
+
+def equal_rows(columns: Sequence[NDArray[Any]]) -> I64:
+    """Numbers for the rows of some columns, equal where the rows are: by value, so -0.0 is 0.0."""
+    numbers = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        values = np.asarray(column).reshape(len(numbers), -1)
         if values.dtype.kind == "f":
             values = values + 0.0  # -0.0 becomes 0.0
         row = np.dtype((np.void, values.itemsize * values.shape[1]))

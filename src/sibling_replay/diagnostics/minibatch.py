@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -12,6 +14,49 @@ def effective_sample_size(weights: ArrayLike) -> float:
     """(sum w)^2 / sum w^2: how many equal weights would vary as little. Scale does not matter."""
     w = np.asarray(weights, dtype=np.float64)
     return float(w.sum() ** 2 / (w @ w))
+
+
+def expected_ess(weights: ArrayLike, probabilities: ArrayLike, batch_size: int) -> float:
+    """E[(sum w)^2 / sum w^2] over B independent draws from a law: weight w_i with probability p_i.
+
+    With 1/x as the integral of exp(-t x) over t > 0 the draws factor, and with
+    phi_k(t) = E[w^k exp(-t w^2)] what is left is 1 + B (B - 1) int phi_1^2 phi_0^(B - 2) dt.
+    The limit B (E w)^2 / E w^2 would not do: with a few huge weights it falls below one, because a
+    minibatch hardly ever contains them.
+    """
+    w = np.asarray(weights, dtype=np.float64)
+    p = np.asarray(probabilities, dtype=np.float64)
+    if batch_size == 1:
+        return 1.0
+    w, p = _pooled(w / w.max(), p / p.sum())
+    # On a logarithmic axis the integrand is smooth and vanishes at both ends, where the trapezoidal
+    # rule converges faster than any power of the step.
+    first = math.log(
+        1e-12 / (batch_size * float(p @ w)) ** 2
+    )  # the integrand is at most t (B E w)^2
+    last = math.log(40.0 / float(w.min()) ** 2)  # from here on it is below exp(-80)
+    axis = np.arange(first, last, _STEP)
+    t = np.exp(axis)
+    phi_0, phi_1 = np.empty(t.size), np.empty(t.size)
+    for k in range(t.size):
+        decay = p * np.exp(-t[k] * w**2)
+        phi_0[k], phi_1[k] = decay.sum(), decay @ w
+    integral = float((t * phi_1**2 * phi_0 ** (batch_size - 2)).sum()) * _STEP
+    return 1.0 + batch_size * (batch_size - 1) * integral
+
+
+_STEP = 0.1  # of the integration variable's logarithm
+_BINS = 4096  # of the weights' logarithms: what is in one differs by under a percent
+
+
+def _pooled(w: F64, p: F64) -> tuple[F64, F64]:
+    """Weights of nearly the same size as one, at their mean; all but exact, and few."""
+    log = np.log(w)
+    width = max(-float(log.min()) / _BINS, 1e-12)
+    _, place = np.unique(np.floor(log / width), return_inverse=True)
+    total = np.bincount(place, weights=p).astype(np.float64)
+    kept = total > 0
+    return (np.bincount(place, weights=p * w)[kept] / total[kept]), total[kept]
 
 
 def selection_ratio(masses: ArrayLike, group_sizes: ArrayLike, group_masses: ArrayLike) -> F64:

@@ -22,7 +22,7 @@ from typing import Any, get_type_hints
 import numpy as np
 import polars as pl
 
-from sibling_replay.experiments.metrics import summarize
+from sibling_replay.experiments.metrics import Summary, summarize
 from sibling_replay.experiments.spec import Run
 from sibling_replay.training.config import RunConfig
 from sibling_replay.training.minatar_config import MinAtarConfig
@@ -154,6 +154,13 @@ def load_runs(root: Path, studies: Sequence[str] = ()) -> pl.DataFrame:
     return _stack([load_file(path) for path in paths])
 
 
+def no_runs() -> pl.DataFrame:
+    """A frame of no run: what a study of which nothing has been run looks like."""
+    text = dict.fromkeys(("run", "study"), pl.String())
+    numbers = dict.fromkeys(Summary._fields, pl.Float64())
+    return pl.DataFrame(schema={**text, **_CONFIG_SCHEMAS[RunConfig], **numbers})
+
+
 def curves(frame: pl.DataFrame) -> pl.DataFrame:
     """One row per evaluation instead of one per run: what a figure or a groupby wants."""
     settings = {name for schema in _CONFIG_SCHEMAS.values() for name in schema}
@@ -209,14 +216,18 @@ def _digest(row: pl.DataFrame) -> str:
 
 
 def _write(path: Path, frame: pl.DataFrame, level: int = 3) -> None:
-    """Write beside the target, force it to disk, rename: the file is there whole or not at all."""
     encoded = io.BytesIO()
     frame.write_parquet(encoded, compression="zstd", compression_level=level)
+    write_whole(path, encoded.getvalue())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write beside the target, force it to disk, rename: the file is there whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}@{os.getpid()}@{socket.gethostname()}.tmp")
     try:
         with open(temporary, "wb") as file:
-            file.write(encoded.getvalue())
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

@@ -6,7 +6,8 @@ input and calls it.
 
 A slot's *generation* is how often it has been filled. In a ring it follows from the number of
 entries ever added, so it is never stored: an entry drawn when `added` entries had been written has
-been overwritten since if its slot lies among those filled in between.
+been overwritten since if its slot lies among those filled in between. Where somebody else chooses
+the slots (slots.py), each carries a *stamp* instead: the number of additions before its own.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ MAX_PRIORITY, MAX_MASS = range(2)
 
 _FULL_HASH = 0xFFFFFFFF
 _MOST_PLANS = 64  # batch sizes remembered
-_MOST_ADDED = 2**62  # far from where the count of additions would overflow
+MOST_ADDED = 2**62  # far from where the count of additions would overflow
 
 
 class Memory:
@@ -59,6 +60,7 @@ class Memory:
         grouped: bool,
         outcomes: bool = False,
         floors: Literal["slots", "groups"] | None = None,
+        any_order: bool = False,
         hash_mask: int = _FULL_HASH,
     ) -> None:
         if outcomes and not grouped:
@@ -76,6 +78,8 @@ class Memory:
         self.group_outcomes: Partition = new_partition(kept, kept)  # outcomes in groups
         self.counts: I64 = np.array([0, 0, 0, layout.row_words], dtype=np.int64)
         self.peaks: F64 = np.ones(2)  # largest raw priority ever assigned, and its mass
+        # [slots] where they are filled in any order, else empty; an empty slot's is MOST_ADDED.
+        self.stamps: I64 = np.full(capacity if any_order else 0, MOST_ADDED, dtype=np.int64)
         # Arrays that never change: a state whose copies differ is of another memory.
         self._fixed = {
             name: self.arrays()[name].copy()
@@ -93,6 +97,7 @@ class Memory:
                 layout.outcome_table,
                 self.counts,
                 self.peaks,
+                self.stamps,
             ]
         )
 
@@ -111,6 +116,11 @@ class Memory:
     @property
     def added(self) -> int:
         return int(self.counts[ADDED])
+
+    @property
+    def live_slots(self) -> I64:
+        """The slots that hold an entry."""
+        return np.arange(self.live)
 
     @property
     def masses(self) -> F64:
@@ -165,33 +175,40 @@ class Memory:
                 return False, f"{name} is not that of a memory of this layout and capacity"
         if self.counts[ROW_WORDS] != self.layout.row_words:
             return False, f"rows of {self.counts[ROW_WORDS]} words"
-        if self.live != min(self.added, self.capacity) or not 0 <= self.added < _MOST_ADDED:
-            return False, f"{self.live} live entries after {self.added} additions"
+        ok, why = self._check_live()
+        if not ok:
+            return False, why
         if self.counts[DROPPED] < 0:
             return False, f"{self.counts[DROPPED]} dropped updates"
         if not ((self.peaks > 0) & np.isfinite(self.peaks)).all():
             return False, f"the largest priority is {self.peaks[MAX_PRIORITY]}, its mass " + str(
                 self.peaks[MAX_MASS]
             )
-        live = np.arange(self.live)
+        live = self.live_slots
         ok, why = check_index(self.index, live)
         if not ok:
             return False, why
         groups = Partition(*self.index[4:9])
         rows = self.rows
         if self.grouped:
-            ok, why = check_keys(self.keys, groups, rows, self.live, self.layout.key_bytes)
+            ok, why = check_keys(self.keys, groups, rows, live, self.layout.key_bytes)
         if ok and self.counts_outcomes:
-            ok, why = check_outcomes(self.outcomes, self.group_outcomes, groups, self.live)
+            ok, why = check_outcomes(self.outcomes, self.group_outcomes, groups, live)
             if ok:
                 size = self.layout.outcome_bytes
-                ok, why = check_keys(self.outcome_keys, self.outcomes, rows, self.live, size)
+                ok, why = check_keys(self.outcome_keys, self.outcomes, rows, live, size)
         return ok, why
+
+    def _check_live(self) -> tuple[bool, str]:
+        """Whether as many entries are live as a ring holds after its additions."""
+        if self.live != min(self.added, self.capacity) or not 0 <= self.added < MOST_ADDED:
+            return False, f"{self.live} live entries after {self.added} additions"
+        return True, ""
 
 
 # Where the arrays of a memory stand in its handle.
 _KEYS, _OUTCOMES, _OUTCOME_KEYS, _GROUP_OUTCOMES = 11, 14, 19, 22
-_ROWS, _TABLE, _OUTCOME_TABLE, _COUNTS, _PEAKS = range(27, 32)
+_ROWS, _TABLE, _OUTCOME_TABLE, _COUNTS, _PEAKS, _STAMPS = range(27, 33)
 
 
 @njit(cache=True, forceinline=True)
@@ -255,6 +272,11 @@ def open_peaks(handle):
 
 
 @njit(cache=True, forceinline=True)
+def open_stamps(handle):
+    return open_vector(handle, _STAMPS, np.int64)
+
+
+@njit(cache=True, forceinline=True)
 def open_rows(handle):
     return open_table(handle, _ROWS, open_counts(handle)[ROW_WORDS], np.uint32)
 
@@ -285,40 +307,58 @@ def _join_outcome(handle, slot, group, rows, row):
     join(outcomes, slot, outcome)
 
 
+@njit(cache=True, forceinline=True)
+def evict(handle, slot):
+    """Take an entry out of its outcome and its group, and its mass out of the slot.
+
+    The sums above the slot are left to what follows in it.
+    """
+    index = open_index(handle)
+    if open_outcomes(handle).items.shape[0] > 0:
+        _leave_outcome(handle, slot)
+    if index.items.shape[0] > 0:
+        group = np.int64(index.items[slot, 0])
+        if remove(index, slot) == 0:
+            forget(_open_keys(handle, _KEYS), groups_of(index), group)
+    else:
+        remove(index, slot)
+
+
+@njit(cache=True, forceinline=True)
+def place(handle, slot, row):
+    """Put an entry into an empty slot: find the key's group, join it, store the row, set the mass
+    of the largest priority so far."""
+    index = open_index(handle)
+    rows = open_rows(handle)
+    group = np.int64(0)
+    if index.items.shape[0] > 0:
+        group = intern(_open_keys(handle, _KEYS), groups_of(index), rows, row)
+        if open_outcomes(handle).items.shape[0] > 0:
+            _join_outcome(handle, slot, group, rows, row)
+    rows[slot, :] = row
+    insert(index, slot, group, open_peaks(handle)[MAX_MASS])
+    open_counts(handle)[ADDED] += 1
+
+
 @njit(cache=True)
 def append(handle, block, count):
-    """Per entry: evict the old, find the key's group, join it, store the row, set the mass."""
+    """Store entries in the ring, the oldest making room."""
     counts = open_counts(handle)
-    index = open_index(handle)
-    keys = _open_keys(handle, _KEYS)
-    rows = open_rows(handle)
-    capacity = rows.shape[0]
-    grouped = index.items.shape[0] > 0
-    counts_outcomes = open_outcomes(handle).items.shape[0] > 0
-    newest_mass = open_peaks(handle)[MAX_MASS]
-    row = np.empty(rows.shape[1], dtype=np.uint32)
+    capacity = open_rows(handle).shape[0]
+    row = np.empty(counts[ROW_WORDS], dtype=np.uint32)
     for i in range(count):
         slot = counts[ADDED] % capacity
         if counts[LIVE] < capacity:
             counts[LIVE] += 1
-        elif grouped:
-            if counts_outcomes:
-                _leave_outcome(handle, slot)
-            group = np.int64(index.items[slot, 0])
-            if remove(index, slot) == 0:
-                forget(keys, groups_of(index), group)
+        else:
+            evict(handle, slot)
         pack_row(block, open_layout(handle), count, i, row)
-        group = np.int64(0)
-        if grouped:
-            group = intern(keys, groups_of(index), rows, row)
-            if counts_outcomes:
-                _join_outcome(handle, slot, group, rows, row)
-        rows[slot, :] = row
-        insert(index, slot, group, newest_mass)
-        counts[ADDED] += 1
+        place(handle, slot, row)
 
 
 @njit(cache=True)
-def overwritten(slot, added_then, added_now, capacity):
+def overwritten(stamps, slot, added_then, added_now, capacity):
     """Whether a slot drawn after `added_then` additions has been filled again since."""
+    if stamps.size > 0:
+        return stamps[slot] >= added_then
     return (slot - added_then) % capacity < added_now - added_then

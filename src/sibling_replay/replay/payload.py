@@ -222,7 +222,7 @@ def gather(rows, table, slots, outcome_slots, block, start):
     out_words = block.view(np.uint32)
     out_doubles = block.view(np.uint64)
     out = np.uint64(start)
-    if stride > _LINE:
+    if stride > _LINE and table.shape[0] > 0:
         out_words[out >> _2] = _touch(words, stride, outcome_slots)
     for f in range(table.shape[0]):
         width = np.uint64(table[f, _WIDTH])

@@ -16,6 +16,7 @@ from sibling_replay.replay.memory import (
     open_outcome_layout,
     open_outcomes,
     open_rows,
+    open_stamps,
 )
 from sibling_replay.replay.partition import member
 from sibling_replay.replay.payload import gather
@@ -60,8 +61,11 @@ def draw_uniform(handle, uniforms, block):
     counts = open_counts(handle)
     block.view(np.int64)[0] = counts[ADDED]
     live = counts[LIVE]
-    for b in range(size):
-        slots[b] = min(np.int64(uniforms[b] * live), live - 1)
+    if open_stamps(handle).size == 0:
+        for b in range(size):
+            slots[b] = min(np.int64(uniforms[b] * live), live - 1)
+    else:  # live slots lie anywhere, and uniform replay leaves all their masses at one
+        find(open_index(handle), uniforms * live, slots)
     anchors[:] = slots
     outcome_slots[:] = slots
     weights[:] = 1.0

@@ -16,6 +16,7 @@ from sibling_replay.replay.memory import (
     open_index,
     open_peaks,
     open_rows,
+    open_stamps,
     overwritten,
 )
 from sibling_replay.replay.partition import member
@@ -45,8 +46,10 @@ def refresh_slots(handle, slots, errors, added, alpha, epsilon):
     peaks = open_peaks(handle)
     now = counts[ADDED]
     capacity = open_rows(handle).shape[0]
+    stamps = open_stamps(handle)
+    bound = counts[LIVE] if stamps.size == 0 else capacity  # an empty slot's stamp is of no draw
     for b in range(slots.size):
-        if not 0 <= slots[b] < counts[LIVE]:
+        if not 0 <= slots[b] < bound:
             return -2 - b
     kept_slots = np.empty(slots.size, dtype=np.int64)
     priorities = np.empty(slots.size)
@@ -54,7 +57,7 @@ def refresh_slots(handle, slots, errors, added, alpha, epsilon):
     kept = 0
     peak = -1
     for b in range(slots.size):
-        if now != added and overwritten(slots[b], added, now, capacity):
+        if now != added and overwritten(stamps, slots[b], added, now, capacity):
             continue
         kept_slots[kept] = slots[b]
         priorities[kept] = errors[b] + epsilon
@@ -84,6 +87,7 @@ def list_members(handle, groups, added):
     index = open_index(handle)
     now = open_counts(handle)[ADDED]
     capacity = open_rows(handle).shape[0]
+    stamps = open_stamps(handle)
     total = 0
     for i in range(groups.size):
         total += index.vec[groups[i], 0]
@@ -93,7 +97,7 @@ def list_members(handle, groups, added):
     for i in range(groups.size):
         for k in range(index.vec[groups[i], 0]):
             slot = member(index.vec, index.pool, groups[i], k)
-            if not overwritten(slot, added, now, capacity):
+            if not overwritten(stamps, slot, added, now, capacity):
                 slots[found] = slot
                 places[found] = i
                 found += 1

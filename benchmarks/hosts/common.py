@@ -1,0 +1,51 @@
+"""What the host benchmarks share: one core, one thread, pieces in turn, CPU time, a JSON file.
+
+Import it before numpy and torch: they read the number of threads when they are loaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[_name] = "1"
+
+PIECES = 40  # of each contestant; a figure is the median piece
+
+Piece = Callable[[], int]  # takes some training steps and returns how many
+
+
+def race(contestants: Mapping[str, Piece], pieces: int = PIECES) -> dict[str, float]:
+    """CPU microseconds per step of each, on one core, their pieces interleaved."""
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    names = list(contestants)
+    for name in names:  # compile, fill caches
+        contestants[name]()
+    figures: dict[str, list[float]] = {name: [] for name in names}
+    for turn in range(pieces):
+        shift = turn % len(names)  # nobody always follows the same neighbour
+        for name in names[shift:] + names[:shift]:
+            start = time.process_time_ns()
+            steps = contestants[name]()
+            figures[name].append((time.process_time_ns() - start) / 1e3 / steps)
+    return {name: statistics.median(values) for name, values in figures.items()}
+
+
+def output_file() -> Path:
+    """The FILE of `--out FILE`."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--out", type=Path, required=True)
+    return parser.parse_args().out
+
+
+def write(path: Path, host: str, version: str, figures: Mapping[str, float], note: str) -> None:
+    """What `benchmarks/hosts.py` reads."""
+    rows = [{"variant": name, "us_per_step": value} for name, value in figures.items()]
+    content = {"host": host, "version": version, "rows": rows, "note": note}
+    path.write_text(json.dumps(content, indent=1) + "\n")

@@ -1,0 +1,186 @@
+"""Replay buffers for Tianshou: its storage and trainers, our draws.
+
+    buffer = SiblingVectorReplayBuffer(20_000, buffer_num=8, strategy=SiblingSample(alpha=0.6))
+
+They take the place of `PrioritizedReplayBuffer` and `PrioritizedVectorReplayBuffer`: the sampled
+batch carries `weight`, the algorithm hands TD errors to `update_weight`, and `set_beta` anneals.
+`Uniform` leaves everything to Tianshou.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sibling_replay.integrations import host
+from sibling_replay.integrations.host_replay import HostReplay
+from sibling_replay.replay.arrays import I64
+from sibling_replay.schema import KeyFunction
+from sibling_replay.strategies import Strategy, Uniform
+
+with host("Tianshou", "tianshou"):
+    import torch
+    from tianshou.data import Batch, ReplayBuffer, VectorReplayBuffer, to_numpy
+
+
+class _Siblings(ReplayBuffer):
+    """Draws by a strategy, over either of Tianshou's layouts."""
+
+    def _set_up(
+        self, strategy: Strategy, beta: float, key: KeyFunction | None, random_seed: int
+    ) -> None:
+        if self._sample_avail and not isinstance(strategy, Uniform):
+            raise ValueError(
+                "sample_avail leaves entries out of the draw: only Uniform can do that"
+            )
+        self.strategy = strategy
+        self.replay = HostReplay("Tianshou", self.maxsize, strategy, key, random_seed)
+        self._host_draws = isinstance(strategy, Uniform)
+        self._watch = _WeightWatch()
+        self.set_beta(beta)
+
+    def set_beta(self, beta: float) -> None:
+        """The exponent of the importance weights."""
+        if not 0.0 <= beta <= 1.0:
+            raise ValueError(f"beta must be from 0 to 1, got {beta}")
+        self.beta = float(beta)
+
+    def add(self, batch: Any, buffer_ids: Any = None) -> Any:
+        added = super().add(batch, buffer_ids)
+        self._register(added[0])
+        return added
+
+    def update(self, buffer: ReplayBuffer) -> Any:
+        slots = super().update(buffer)
+        self._register(slots)
+        return slots
+
+    def set_batch(self, batch: Any) -> None:
+        super().set_batch(batch)
+        self._register_anew()
+
+    def dropnull(self) -> None:
+        super().dropnull()
+        self._register_anew()
+
+    def reset(self, keep_statistics: bool = False) -> None:
+        super().reset(keep_statistics)
+        self.replay.clear()
+
+    def sample_indices(self, batch_size: int | None) -> Any:
+        """Slots by the strategy; the requests for the whole buffer (0 or None) are Tianshou's."""
+        return self._draw(batch_size)[0]
+
+    def sample(self, batch_size: int | None) -> Any:
+        slots, weights = self._draw(batch_size)
+        batch = self[slots]
+        if weights is not None:
+            batch.weight = weights
+            if not self._watch.satisfied and (weights != 1.0).any():
+                batch = _WatchedBatch(batch)
+                object.__setattr__(batch, "watch", self._watch)
+        return batch, slots
+
+    def update_weight(self, index: Any, new_weight: Any) -> None:
+        """Refresh priorities with the TD errors of a sampled batch, by the strategy's rule."""
+        self._watch.check()
+        if not self._host_draws:
+            self.replay.refresh(np.asarray(index), to_numpy(new_weight).reshape(-1))
+
+    def _draw(self, batch_size: int | None) -> tuple[I64, Any]:
+        if self._host_draws or batch_size is None or batch_size <= 0 or len(self) == 0:
+            return super().sample_indices(batch_size), None
+        return self.replay.draw(batch_size, self.beta)
+
+    def _register(self, slots: Any) -> None:
+        """Tell the sampler what Tianshou has written, as Tianshou would read it."""
+        if self._host_draws or len(slots) == 0:
+            return
+        obs = self.get(slots, "obs")
+        if isinstance(obs, Batch) and self.strategy.needs_groups and self.replay.exact:
+            raise TypeError("observations of several parts need a key function: key(obs, act)")
+        self.replay.put(slots, obs, self._meta.act[slots])
+
+    def _register_anew(self) -> None:
+        self.replay.clear()
+        if not self._host_draws:
+            self._register(super().sample_indices(0))
+
+
+class _WeightWatch:
+    """Whether a loss uses the importance weights: those it uses get a gradient."""
+
+    def __init__(self) -> None:
+        self.satisfied = False
+        self.weights: torch.Tensor | None = None  # handed out, their gradient not looked at yet
+
+    def check(self) -> None:
+        if self.weights is None:
+            return
+        self.satisfied, self.weights = self.weights.grad is not None, None
+        if not self.satisfied:
+            raise ValueError(
+                "the loss did not use the importance weights. Tianshou's DQN drops them when "
+                "huber_loss_delta is set: leave it None"
+            )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copied or loaded buffer may serve another loss: it watches anew."""
+        return _WeightWatch, ()
+
+
+class _WatchedBatch(Batch):
+    """A batch whose weights, when the algorithm takes them out for its loss, are watched."""
+
+    __slots__ = ("watch",)  # all else that a batch has is data
+
+    def pop(self, key: str, default: Any = None) -> Any:
+        value = super().pop(key, default)
+        if key == "weight" and isinstance(value, torch.Tensor):
+            self.watch.weights = value = value.detach().requires_grad_()
+        return value
+
+
+class SiblingReplayBuffer(_Siblings):
+    """A buffer for one environment, drawn by a strategy.
+
+    strategy: Uniform, Prioritized, SiblingSample or SiblingModel.
+    beta: exponent of the importance weights, until `set_beta`.
+    key: key(obs, act) -> integer or array: entries with equal results are siblings. By default
+        equal observation and action.
+    random_seed, options: as of Tianshou's `ReplayBuffer`; the seed is of the draws as well.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        strategy: Strategy,
+        *,
+        beta: float = 0.4,
+        key: KeyFunction | None = None,
+        random_seed: int = 42,
+        **options: Any,
+    ) -> None:
+        super().__init__(size, random_seed=random_seed, **options)
+        self._set_up(strategy, beta, key, random_seed)
+
+
+class SiblingVectorReplayBuffer(_Siblings, VectorReplayBuffer):
+    """A buffer for `buffer_num` environments, a ring for each; all are drawn from as one."""
+
+    def __init__(
+        self,
+        total_size: int,
+        buffer_num: int,
+        strategy: Strategy,
+        *,
+        beta: float = 0.4,
+        key: KeyFunction | None = None,
+        random_seed: int = 42,
+        **options: Any,
+    ) -> None:
+        VectorReplayBuffer.__init__(
+            self, total_size, buffer_num, random_seed=random_seed, **options
+        )
+        self._set_up(strategy, beta, key, random_seed)

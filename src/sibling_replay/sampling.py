@@ -1,0 +1,176 @@
+"""What `ReplayBuffer` and `SlotSampler` share: draws, refreshes, laws and state of a memory."""
+
+from __future__ import annotations
+
+import operator
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sibling_replay.checkpoint import StateError, compare_headers, restored_uniforms
+from sibling_replay.replay.arrays import F64, I64
+from sibling_replay.replay.batch import Batch
+from sibling_replay.replay.memory import DROPPED, MAX_PRIORITY, Memory
+from sibling_replay.rng import Uniforms
+from sibling_replay.strategies import STRATEGIES, Law, Strategy
+
+_FLOAT64 = np.dtype(np.float64)
+_LARGEST_CAPACITY = 2**29  # the pool of group members is indexed by 32-bit integers
+_LARGEST_BATCH_BYTES = 2**31 - 1  # of a NumPy record
+
+
+class Sampling(ABC):
+    """Entries of a memory, drawn by a strategy, with a random stream of its own."""
+
+    def __init__(self, capacity: int, strategy: Strategy) -> None:
+        if not isinstance(strategy, Strategy):
+            raise TypeError(
+                f"strategy must be one of {', '.join(STRATEGIES)} (an instance), not {strategy!r}"
+            )
+        capacity = whole("capacity", capacity)
+        if not 1 <= capacity <= _LARGEST_CAPACITY:
+            raise ValueError(f"capacity must be from 1 to {_LARGEST_CAPACITY}, got {capacity}")
+        self.capacity = capacity
+        self.strategy = strategy
+
+    @abstractmethod
+    def _new_memory(self) -> Memory:
+        """An empty memory of the right form."""
+
+    @abstractmethod
+    def _header(self) -> dict[str, Any]:
+        """What a state must agree with, as plain data, and the random stream."""
+
+    def _use(self, memory: Memory, uniforms: Uniforms) -> None:
+        """Take over a memory and a random stream. Batches drawn from another memory are refused."""
+        self._memory = memory
+        self._source = weakref.ref(memory)
+        self._uniforms = uniforms
+        self._filled = False  # known to hold an entry
+        self._largest_batch = _LARGEST_BATCH_BYTES // memory.new_batch(1).plan.dtype.itemsize
+
+    def sample(self, batch_size: int, beta: float = 0.4) -> Batch:
+        """Draw a minibatch by the strategy, with importance weights of exponent beta."""
+        try:
+            in_range = 0.0 <= beta <= 1.0
+            beta = float(beta)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"beta must be a number from 0 to 1, not {beta!r}") from error
+        if not in_range:
+            raise ValueError(f"beta must be from 0 to 1, got {beta}")
+        if type(batch_size) is not int:
+            batch_size = whole("batch_size", batch_size)
+        if not self._filled and len(self) == 0:
+            raise ValueError("cannot sample from an empty buffer")
+        self._filled = True
+        if not 1 <= batch_size <= self._largest_batch:
+            raise ValueError(
+                f"batch_size must be from 1 to {self._largest_batch}, got {batch_size}"
+            )
+        return self.strategy.draw(self._memory, batch_size, beta, self._uniforms)
+
+    def update_priorities(self, batch: Batch, td_errors: ArrayLike) -> None:
+        """Refresh priorities with the absolute TD errors, from before the optimizer step.
+
+        Which entries are refreshed is the strategy's rule. Entries overwritten since the batch was
+        drawn are skipped and counted in `dropped_updates`.
+        """
+        if type(batch) is not Batch:
+            raise TypeError(f"expected the batch that the TD errors are of, not {batch!r}")
+        if batch.plan.source is not self._source:
+            raise ValueError("this batch was not drawn from this buffer as it is now")
+        given = td_errors if type(td_errors) is np.ndarray else _as_array(td_errors)
+        if given.shape != batch.plan.shape:
+            raise ValueError(f"expected {batch.size} TD errors, got shape {given.shape}")
+        if given.dtype.kind not in "fiu":
+            raise TypeError(f"TD errors must be real numbers, not {given.dtype}")
+        if given.dtype is not _FLOAT64 or not given.flags.carray:
+            given = given.astype(np.float64)  # what the kernels are compiled for
+        self.strategy.refresh(self._memory, batch, given)
+
+    def probabilities(self) -> Law:
+        """The exact probabilities of the next draw over the live slots, in O(N)."""
+        if len(self) == 0:
+            raise ValueError("an empty buffer has no probabilities")
+        return self.strategy.law(self.masses, self.groups)
+
+    def __len__(self) -> int:
+        return self._memory.live
+
+    @property
+    def masses(self) -> F64:
+        """priority^alpha of the live slots (a copy)."""
+        return self._memory.masses.copy()
+
+    @property
+    def groups(self) -> I64:
+        """The group of each live slot; -1 where the buffer keeps none."""
+        if not self._memory.grouped:
+            return np.full(len(self), -1, dtype=np.int64)
+        return self._memory.groups
+
+    @property
+    def max_priority(self) -> float:
+        """The largest raw priority ever assigned: what a new entry gets."""
+        return float(self._memory.peaks[MAX_PRIORITY])
+
+    @property
+    def dropped_updates(self) -> int:
+        """Priority updates that came after their entry had been overwritten."""
+        return int(self._memory.counts[DROPPED])
+
+    def check_valid(self) -> tuple[bool, str]:
+        """Whether all stored structures agree, and if not, which does not."""
+        ok, why = self._memory.check_valid()
+        return (ok, why) if not ok else self._uniforms.check_valid()
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that `load_state_dict` needs to continue bit for bit: a header and arrays."""
+        return {
+            "header": self._header(),
+            **{name: array.copy() for name, array in self._memory.arrays().items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue where `state` was taken. One that does not fit leaves the buffer as it is."""
+        if not isinstance(state, Mapping) or not isinstance(state.get("header"), Mapping):
+            raise StateError("a state needs a header")
+        header = state["header"]
+        compare_headers(header, self._header())
+        memory = self._new_memory()
+        arrays = memory.arrays()
+        if set(arrays) != set(state) - {"header"}:
+            odd = sorted(map(str, set(arrays) ^ (set(state) - {"header"})))
+            raise StateError(f"arrays missing or unknown: {', '.join(odd)}")
+        for name, array in arrays.items():
+            saved: NDArray[Any] = state[name]
+            if not isinstance(saved, np.ndarray):
+                raise StateError(f"{name}: expected an array, got {type(saved).__name__}")
+            if saved.shape != array.shape or saved.dtype != array.dtype:
+                raise StateError(
+                    f"{name}: expected {array.dtype} {array.shape}, got {saved.dtype} {saved.shape}"
+                )
+            array[...] = saved
+        ok, why = memory.check_valid()
+        if not ok:
+            raise StateError(f"the state contradicts itself: {why}")
+        self._use(memory, restored_uniforms(header.get("uniforms")))
+
+
+def whole(name: str, value: Any) -> int:
+    """A whole number, or an error that names it."""
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        raise TypeError(f"{name} must be a whole number, not {value!r}") from error
+
+
+def _as_array(td_errors: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(td_errors)
+    except Exception as error:  # a ragged list, a tensor that still requires gradients, ...
+        raise ValueError(f"the TD errors cannot be read as an array: {error}") from error

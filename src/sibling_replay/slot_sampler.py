@@ -1,0 +1,246 @@
+"""Replay for storage that somebody else owns: which slots to train on, and with what weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sibling_replay.replay.arrays import F64, I64, U8
+from sibling_replay.replay.memory import MOST_ADDED, Memory
+from sibling_replay.replay.slots import SlotMemory, put_rows, remove_slots
+from sibling_replay.rng import Uniforms
+from sibling_replay.sampling import Sampling, whole
+from sibling_replay.strategies import Law, Strategy, Uniform
+
+SCHEMA_VERSION = 1
+_INTEGER_BYTES = 8
+
+
+class SlotSampler(Sampling):
+    """Masses, groups and draws over slots of a storage that is not ours.
+
+    The host tells what it wrote where (`put`); a draw (`sample`) says which slots to read and
+    what their weights are; TD errors come back with the draw they belong to (`update_priorities`).
+    Slots are filled, refilled and emptied in any order.
+
+    capacity: slots of the host's storage.
+    strategy: one of Uniform, Prioritized, SiblingSample, SiblingAverage, SiblingModel.
+    key_bytes: bytes of an entry's key, 0 for no groups. By default 8, an integer, for the sibling
+        strategies and 0 for the others. `key_rows` makes keys of arrays.
+    outcome_bytes: bytes of an entry's outcome, for SiblingAverage over whole groups. It then lists
+        every distinct outcome of a group once, with its share. By default each entry is an outcome
+        of its own: the same averages, at a cost that grows with the group.
+    seed: of the sampler's own random stream.
+
+    In a batch, `slots` have the observations and actions to train, `outcome_slots` the outcomes to
+    train them toward; these differ for SiblingModel only. For averages `batch.outcomes` has the
+    `slots` of the outcomes, and `batch.average` takes their means.
+    """
+
+    def __init__(
+        self,
+        capacity: int,
+        strategy: Strategy,
+        *,
+        key_bytes: int | None = None,
+        outcome_bytes: int = 0,
+        seed: int | np.random.SeedSequence | np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(capacity, strategy)
+        if key_bytes is None:
+            key_bytes = _INTEGER_BYTES if strategy.needs_groups else 0
+        self.key_bytes = whole("key_bytes", key_bytes)
+        self.outcome_bytes = whole("outcome_bytes", outcome_bytes)
+        if self.key_bytes < 0 or self.outcome_bytes < 0:
+            raise ValueError("key_bytes and outcome_bytes must not be negative")
+        if self.key_bytes == 0 and strategy.needs_groups:
+            raise ValueError(f"{type(strategy).__name__} needs groups: key_bytes must be positive")
+        if self.outcome_bytes and not strategy.needs_outcomes:
+            raise ValueError(f"{type(strategy).__name__} does not count outcomes")
+        # Without outcomes of the host's, an entry's slot is its outcome.
+        self._own_outcomes = strategy.needs_outcomes and self.outcome_bytes == 0
+        self._use(self._new_memory(), Uniforms(np.random.default_rng(seed)))
+
+    def _new_memory(self) -> Memory:
+        return SlotMemory(
+            self.capacity,
+            self.key_bytes,
+            _INTEGER_BYTES if self._own_outcomes else self.outcome_bytes,
+            floors=self.strategy.needs_floors,
+        )
+
+    # ------------------------------------------------------------------ write
+
+    def put(
+        self,
+        slots: ArrayLike,
+        keys: ArrayLike | None = None,
+        outcomes: ArrayLike | None = None,
+    ) -> None:
+        """The host has written these slots, in this order. New entries get the largest priority.
+
+        Entries with equal keys are siblings: one integer an entry, or one row of numbers whose
+        bytes are compared, never merged by a hash collision.
+        """
+        places = self._slots(slots)
+        rows = np.zeros((places.size, self._memory.layout.row_words), dtype=np.uint32)
+        cells = rows.view(np.uint8)
+        split, end = self.key_bytes, self.key_bytes + self.outcome_bytes
+        _write_cells("keys", keys, cells[:, :split])
+        _write_cells("outcomes", outcomes, cells[:, split:end])
+        if self._own_outcomes:
+            _write_cells("slots", places, cells[:, split : split + _INTEGER_BYTES])
+        put_rows(self._memory.handle, places, rows)
+
+    def remove(self, slots: ArrayLike) -> None:
+        """The host has emptied these slots."""
+        places = self._slots(slots)
+        empty = places[self._memory.stamps[places] == MOST_ADDED]
+        if empty.size:
+            raise ValueError(f"slot {empty[0]} holds no entry")
+        remove_slots(self._memory.handle, places)
+        self._filled = False
+
+    def clear(self) -> None:
+        """Forget everything but where the random stream stands."""
+        self._use(self._new_memory(), self._uniforms)
+
+    def _slots(self, slots: ArrayLike) -> I64:
+        """Slots as the kernels take them, or an error that names what is wrong."""
+        given = np.asarray(slots)
+        if given.dtype.kind not in "iu" or given.ndim > 1:
+            raise TypeError(
+                f"slots must be a whole number or a list of them, not {given.dtype} of shape "
+                f"{given.shape}"
+            )
+        places = given.reshape(-1)
+        if places.size and not 0 <= places.min() <= places.max() < self.capacity:
+            outside = places[(places < 0) | (places >= self.capacity)]
+            raise ValueError(f"slot {outside[0]} is not one of {self.capacity}")
+        return np.ascontiguousarray(places, dtype=np.int64)
+
+    # ------------------------------------------------------------------- read
+
+    @property
+    def live_slots(self) -> I64:
+        """The slots that hold an entry, in order."""
+        return self._memory.live_slots
+
+    @property
+    def masses(self) -> F64:
+        """priority^alpha of every slot (a copy); 0 where it is empty."""
+        return self._memory.index.tree[: self.capacity].copy()
+
+    @property
+    def groups(self) -> I64:
+        """The group of every slot; -1 where it is empty or no groups are kept."""
+        if not self._memory.grouped:
+            return np.full(self.capacity, -1, dtype=np.int64)
+        return self._memory.index.items[:, 0].astype(np.int64)
+
+    def probabilities(self) -> Law:
+        """The exact probabilities of the next draw over all slots, in O(capacity)."""
+        if len(self) == 0:
+            raise ValueError("an empty sampler has no probabilities")
+        live = self.live_slots
+        whole_law = []
+        for part in self.strategy.law(self.masses[live], self.groups[live]):
+            probabilities = np.zeros(self.capacity)
+            probabilities[live] = part
+            whole_law.append(probabilities)
+        return Law(*whole_law)
+
+    def check_valid(self) -> tuple[bool, str]:
+        ok, why = super().check_valid()
+        if ok and isinstance(self.strategy, Uniform) and self.masses.sum() != len(self):
+            return False, "uniform replay has masses other than one"
+        return ok, why
+
+    # ------------------------------------------------------------------ state
+
+    def _header(self) -> dict[str, Any]:
+        return {
+            "version": SCHEMA_VERSION,
+            "capacity": self.capacity,
+            "strategy": type(self.strategy).__name__,
+            "options": self.strategy.options(),
+            "key_bytes": self.key_bytes,
+            "outcome_bytes": self.outcome_bytes,
+            "uniforms": self._uniforms.state_dict(),
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For `copy` and `pickle`: a copy makes arrays of its own."""
+        return {
+            "arguments": (self.capacity, self.strategy),
+            "bytes": {"key_bytes": self.key_bytes, "outcome_bytes": self.outcome_bytes},
+            "state": self.state_dict(),
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(*state["arguments"], **state["bytes"])  # type: ignore[misc]
+        self.load_state_dict(state["state"])
+
+
+def key_rows(*columns: ArrayLike) -> U8:
+    """One row of bytes an entry, from arrays with an entry in each row: observations, actions, ...
+
+    Equal values are equal bytes: -0.0 is 0.0, and every kind of true is one.
+    """
+    parts: list[U8] = []
+    for column in columns:
+        array = np.asarray(column)
+        if array.dtype.kind not in "biuf" or array.ndim == 0:
+            raise TypeError(
+                f"keys are made of arrays of numbers with an entry in each row, not of "
+                f"{array.dtype} of shape {array.shape}"
+            )
+        if parts and len(array) != len(parts[0]):
+            raise ValueError(f"expected {len(parts[0])} entries in each column, got {len(array)}")
+        parts.append(_cells_of(array))
+    if not parts:
+        raise TypeError("keys are made of at least one column")
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+
+def _cells_of(array: NDArray[Any]) -> U8:
+    """The bytes of each row of an array of numbers."""
+    if array.dtype.kind == "f":
+        array = array + array.dtype.type(0)
+    elif array.dtype.kind == "b":
+        array = array.view(np.uint8) != 0
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    count = len(array)
+    width = array.dtype.itemsize * (array.size // count if count else 0)
+    return np.ascontiguousarray(array).view(np.uint8).reshape(count, width)
+
+
+def _write_cells(name: str, values: ArrayLike | None, cells: U8) -> None:
+    """Bytes of keys or outcomes into their place in the rows, or an error that names them."""
+    count, width = cells.shape
+    if (values is None) != (width == 0):
+        raise TypeError(
+            f"{name} were given, but this sampler keeps none"
+            if width == 0
+            else f"{name} are needed: {width} bytes an entry"
+        )
+    if values is None:
+        return
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must be numbers, not {array.dtype}")
+    array = array.reshape(1) if array.ndim == 0 else array
+    if len(array) != count:
+        raise ValueError(f"{name}: expected one for each of {count} slots, got {len(array)}")
+    if array.ndim == 1 and array.dtype.kind in "iu":  # one integer an entry, of whatever width
+        if array.dtype.kind == "u" and count and array.max() > np.iinfo(np.int64).max:
+            raise ValueError(f"{name}: {array.max()} is out of range for int64")
+        array = array.astype(np.int64)
+    found = _cells_of(array)
+    if count and found.shape[1] != width:
+        raise ValueError(f"{name}: expected {width} bytes an entry, got {found.shape[1]}")
+    if count:
+        cells[...] = found

@@ -1,0 +1,56 @@
+"""Tianshou's DQN and trainer on the paper's bandit, with its buffers and with ours."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tianshou.data import VectorReplayBuffer
+from tianshou_kit import ENVS, RISKY, SAFE, make_dqn, train
+
+from sibling_replay import Prioritized, SiblingSample, Uniform
+from sibling_replay.integrations.tianshou import SiblingVectorReplayBuffer
+from support.host_draws import readme_block
+
+SEEDS = range(3)
+STEPS = 2_000
+
+
+def learnt(strategy, seed: int):
+    """Action values, averaged over the second half of a run: each draw of the 100 moves them."""
+    buffer = SiblingVectorReplayBuffer(2 * STEPS, ENVS, strategy, random_seed=seed)
+    values = train(make_dqn(seed), buffer, seed, STEPS)
+    return values[len(values) // 2 :].mean(axis=0)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_papers_effect(seed):
+    """The risky arm pays 1 on average and the safe one 2. PER overrates the rare 100; with SAMPLE
+    the same trainer learns what the arms pay."""
+    per, sample = learnt(Prioritized(alpha=0.6), seed), learnt(SiblingSample(alpha=0.6), seed)
+    assert per[RISKY] > per[SAFE]
+    assert sample[SAFE] > sample[RISKY]
+    assert abs(per[SAFE] - 2.0) < 0.1 and abs(sample[SAFE] - 2.0) < 0.1
+
+
+def test_uniform_is_the_stock_buffer():
+    """The same seed, the same learning curve, bit for bit."""
+    curves = []
+    for make in (
+        lambda: VectorReplayBuffer(1_000, ENVS, random_seed=5),
+        lambda: SiblingVectorReplayBuffer(1_000, ENVS, Uniform(), random_seed=5),
+    ):
+        curves.append(train(make_dqn(5), make(), 5, 400))
+    assert len(curves[0]) == 20 and np.ptp(curves[0][:, SAFE]) > 0.1
+    assert np.array_equal(*curves)
+
+
+def test_the_huber_loss_that_drops_weights_is_refused():
+    buffer = SiblingVectorReplayBuffer(400, ENVS, Prioritized(), random_seed=0)
+    with pytest.raises(ValueError, match="huber_loss_delta"):
+        train(make_dqn(0, huber_loss_delta=1.0), buffer, 0, 400)
+    uniform = SiblingVectorReplayBuffer(400, ENVS, Uniform(), random_seed=0)
+    train(make_dqn(0, huber_loss_delta=1.0), uniform, 0, 100)  # nothing to drop
+
+
+def test_the_readme(capsys):
+    exec(compile(readme_block("Tianshou"), "README.md", "exec"), {})

@@ -1,0 +1,81 @@
+"""Tianshou's own parts put together: a DQN on the paper's bandit, with any buffer."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import torch
+from tianshou.algorithm import DQN
+from tianshou.algorithm.modelfree.dqn import DiscreteQLearningPolicy
+from tianshou.algorithm.optim import AdamOptimizerFactory
+from tianshou.data import Batch, Collector
+from tianshou.env import DummyVectorEnv
+from tianshou.trainer import OffPolicyTrainerParams
+from tianshou.utils.net.common import Net
+
+import sibling_replay.envs  # noqa: F401  registers the bandit
+
+ENVS = 4
+SAFE, RISKY = 0, 1
+
+
+def make_env() -> gym.Env:
+    return gym.wrappers.FlattenObservation(gym.make("sibling_replay/OutlierBandit-v0"))
+
+
+def make_dqn(seed: int, **options) -> DQN:
+    """One weight an action: what is learnt is the value itself."""
+    torch.manual_seed(seed)
+    np.random.seed(seed)  # noqa: NPY002  Tianshou explores with it
+    env = make_env()
+    policy = DiscreteQLearningPolicy(
+        model=Net(state_shape=env.observation_space.shape, action_shape=2),
+        action_space=env.action_space,
+        eps_training=1.0,  # both arms are tried equally often; what is compared is learning
+    )
+    return DQN(policy=policy, optim=AdamOptimizerFactory(lr=0.02), gamma=0.99, **options)
+
+
+def train(algorithm: DQN, buffer, seed: int, steps: int) -> np.ndarray:
+    """Tianshou's own trainer, an update of 32 every second environment step. Returns the action
+    values before each collection of 20 steps: [steps / 20, 2]."""
+    envs = DummyVectorEnv([make_env for _ in range(ENVS)])
+    envs.seed(seed)
+    collector = Collector(algorithm, envs, buffer, exploration_noise=True)
+    values: list[np.ndarray] = []
+
+    def note(epoch: int, env_step: int) -> None:
+        values.append(action_values(algorithm))
+
+    algorithm.run_training(
+        OffPolicyTrainerParams(
+            max_epochs=2,
+            epoch_num_steps=steps // 2,
+            training_collector=collector,
+            collection_step_num_env_steps=20,
+            update_step_num_gradient_steps_per_sample=0.5,
+            batch_size=32,
+            training_fn=note,
+            show_progress=False,
+            verbose=False,
+        )
+    )
+    return np.array(values)
+
+
+def action_values(algorithm: DQN) -> np.ndarray:
+    with torch.no_grad():
+        obs = np.ones((1, 1), dtype=np.float32)
+        return algorithm.policy.model(obs)[0].numpy()[0].copy()
+
+
+def transition(obs, act: int, rew: float = 0.0, obs_next=None, terminated: bool = False) -> Batch:
+    return Batch(
+        obs=obs,
+        act=act,
+        rew=rew,
+        obs_next=obs if obs_next is None else obs_next,
+        terminated=terminated,
+        truncated=False,
+        info={},
+    )
