@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Libraries we drop into, by extra; they cannot share one environment, so each has its own.
 HOSTS := sb3 torchrl tianshou rllib
 
-.PHONY: help install reproduce report test test-long test-ray test-browser test-integrations lint bench bench-train \
+.PHONY: help install reproduce report test test-long test-ray test-browser test-integrations lint bench bench-train bench-minatar \
 	bench-hosts clean $(HOSTS:%=test-%)
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo "make lint        ruff and mypy"
 	@echo "make bench       our buffer beside cpprb, Tianshou and TorchRL (builds their environments)"
 	@echo "make bench-train the compiled trainer beside its floor and the torch trainer"
+	@echo "make bench-minatar a MinAtar training step in parts, beside a plain DQN loop"
 	@echo "make bench-hosts training steps in SB3, TorchRL, Tianshou and RLlib, with their replay and ours"
 
 install: $(VENV)/installed
@@ -27,7 +28,7 @@ $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet torch==2.13.0
-	$(BIN)/pip install --quiet -e ".[report]" --group dev
+	$(BIN)/pip install --quiet -e ".[report,minatar]" --group dev
 	touch $@
 
 # Torch first and pinned: a plain `torch` pulls gigabytes of GPU packages.
@@ -82,6 +83,9 @@ bench: install
 
 bench-train: install
 	$(BIN)/python benchmarks/train.py
+
+bench-minatar: install
+	$(BIN)/python benchmarks/minatar.py
 
 # TorchRL's own prioritized replay, which ours is timed beside, needs its extension; ours does not.
 $(VENV)-torchrl/extension: $(VENV)-torchrl/installed benchmarks/build_torchrl_extension.py

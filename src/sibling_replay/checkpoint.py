@@ -6,6 +6,7 @@ import io
 import json
 import os
 import threading
+import warnings
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -99,6 +100,52 @@ def _parse_array(data: bytes) -> NDArray[Any]:
     if dtype.hasobject or fortran_order:
         raise ValueError("expected plain numbers in C order")
     return np.frombuffer(data, dtype, offset=file.tell()).reshape(shape)
+
+
+class RollingCheckpoint:
+    """The newest two states of something long, in a directory: one to go on from, one to fall back
+    to. Whenever the writer is killed, at least one complete state is there once there was one."""
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self.directory = Path(directory)
+        self.newest = self.directory / "checkpoint.npz"
+        self.previous = self.directory / "checkpoint.previous.npz"
+
+    def save(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """Write a state; what was the newest becomes the previous."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        coming = self.directory / "checkpoint.coming.npz"
+        write_state(coming, header, arrays)
+        if self.newest.exists():
+            os.replace(self.newest, self.previous)
+        os.replace(coming, self.newest)
+
+    def load(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
+        """The newest state that is whole; None if there was never one.
+
+        Falling back is announced by a warning. Damage to all that there is raises StateError: to
+        start again silently would throw away days.
+        """
+        damage: StateError | None = None
+        for path in (self.newest, self.previous):
+            if not path.exists():
+                continue
+            try:
+                state = read_state(path)
+            except StateError as error:
+                damage = error
+                continue
+            if damage is not None:
+                warnings.warn(f"{damage}; going on from {path.name}", stacklevel=2)
+            return state
+        if damage is not None:
+            raise damage
+        return None
+
+    def remove(self) -> None:
+        """Forget both states: what they were for is finished."""
+        for path in (self.newest, self.previous):
+            path.unlink(missing_ok=True)
 
 
 def compare_headers(saved: Mapping[str, Any], own: Mapping[str, Any]) -> None:

@@ -49,6 +49,15 @@ def grid() -> dict[tuple[str, float, float, str], Published]:
     return numbers
 
 
+def groupings() -> dict[tuple[str, str, int], dict[str, float]]:
+    """(game, grid, K) -> column -> number, from table "Selected VQ-VAE grouping statistics"."""
+    columns = ("recon_bce", "perplexity", "pair_coverage", "median_bucket", "frac_ge_100")
+    return {
+        (row["game"], row["grid"], int(row["codebook"])): {c: float(row[c]) for c in columns}
+        for row in _rows("vqvae_grouping.csv")
+    }
+
+
 def distortion() -> dict[tuple[str, str], Published]:
     """(env, metric) -> number, from table "Target shifts" and the text on Bandit's risky arm."""
     rows = _rows("target_shifts.csv") + _rows("distortion_text.csv")

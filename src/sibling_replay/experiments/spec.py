@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 from sibling_replay.training.config import RunConfig, paper_config
+from sibling_replay.training.results import Config
 
 StudyName = Literal["exact", "grid", "testing"]
 STUDIES: tuple[StudyName, ...] = get_args(StudyName)
@@ -62,7 +63,7 @@ class Run:
 
     study: str
     id: str
-    config: RunConfig
+    config: Config
 
 
 def path_part(name: str) -> str:
@@ -70,7 +71,7 @@ def path_part(name: str) -> str:
     return name.replace("/", "-")
 
 
-def run_id(study: str, config: RunConfig, *settings: str) -> str:
+def run_id(study: str, config: Config, *settings: str) -> str:
     parts = (study, path_part(config.env), config.method, *settings, f"seed={config.seed}")
     return "/".join(parts)
 
@@ -140,6 +141,7 @@ def select(
     envs: Iterable[str] = (),
     methods: Iterable[str] = (),
     seeds: Iterable[int] = (),
+    conditions: Iterable[str] = (),
 ) -> tuple[Run, ...]:
     """The runs that match every given filter; an empty filter lets everything pass.
 
@@ -152,9 +154,10 @@ def select(
         ("environment", tuple(envs), "env"),
         ("method", tuple(methods), "method"),
         ("seed", tuple(seeds), "seed"),
+        ("condition", tuple(conditions), "condition"),
     )
     for what, wanted, field in filters:
-        choices = list(dict.fromkeys(getattr(run.config, field) for run in runs))
+        choices = list(dict.fromkeys(getattr(run.config, field, "none") for run in runs))
         for value in wanted:
             if value not in choices:
                 raise ValueError(
