@@ -31,6 +31,7 @@ def blocks() -> dict[str, str]:
         "agreement": agreement(exact, grid, distortion),
         "far": far(exact, grid, distortion),
         "analytic": analytic(),
+        "speed": speed((ROOT / "benchmarks" / "replay.md").read_text()),
     }
 
 
@@ -112,6 +113,29 @@ def analytic() -> str:
         reachable, visited = target_shifts(model, visited=1e-30)[0], target_shifts(model)[0]
         lines.append(_row([env, f"{reachable.shift:.3f}", f"{visited.shift:.3f}", paper]))
     return "\n".join(lines)
+
+
+def speed(page: str) -> str:
+    """Whole cycles as `make bench` wrote them, and the ratios in a sentence."""
+    table = page.split("## Whole cycles")[1].split("##")[0].strip().splitlines()
+    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in table]
+    head = rows[0]
+    kept = [i for i, name in enumerate(head) if " / PER" not in name or name == "SAMPLE / PER"]
+    lines = [_row([row[i] for i in kept]) for row in rows]
+    peers = [i for i, name in enumerate(head) if name in ("cpprb", "Tianshou", "TorchRL")]
+    ours, sample = head.index("ours, PER"), head.index("ours, SAMPLE")
+    faster: dict[str, list[float]] = {"32": [], "256": []}
+    dearer = []
+    for row in rows[2:]:
+        batch = row[0].rsplit(" ", 1)[1]
+        faster[batch].append(min(float(row[i]) for i in peers) / float(row[ours]))
+        dearer.append(float(row[sample]) / float(row[ours]))
+    ranges = {batch: f"{min(r):.1f} to {max(r):.1f}" for batch, r in faster.items()}
+    return "\n".join(lines) + (
+        f"\n\nPER is {ranges['32']} times faster than the fastest peer at batch 32 and "
+        f"{ranges['256']} times at batch 256; SAMPLE costs {min(dearer):.2f} to {max(dearer):.2f} "
+        "times our PER."
+    )
 
 
 def _row(cells: list[str]) -> str:
