@@ -17,7 +17,7 @@ from sibling_replay.experiments.encoder_report import (
     LEAST_SUPPORTED,
     SAMPLE,
     inspect,
-    picture,
+    packed_codes,
     recommend,
     sample,
     support_frame,
@@ -98,7 +98,11 @@ class Inspect:
             found.append(inspect(file, data))
             if self.pictures is not None:
                 self.pictures.mkdir(parents=True, exist_ok=True)
-                picture(file, data, self.pictures / f"{file.config.name}.png")
+                from sibling_replay.experiments.figures.matplotlib_ink_codes import draw_codes
+
+                codes = packed_codes(file, data)
+                path = self.pictures / f"{file.config.name}.png"
+                draw_codes(file.encoder, data, codes, path)
         frame = support_frame(found)
         console.print(support_table(frame))
         if self.csv is not None:

@@ -1,10 +1,9 @@
-"""What an encoder's groups look like: the paper's support table, a recommendation, pictures."""
+"""What an encoder's groups look like: the paper's support table, a recommendation."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -131,38 +130,3 @@ def support_table(frame: pl.DataFrame) -> Table:
         cells.append(" ".join(f"{row[_quantile(q)]:.0f}" for q in QUANTILES))
         table.add_row(*cells)
     return table
-
-
-def picture(
-    file: EncoderFile, data: Observations, path: Path, most: int = 8, each: int = 6
-) -> None:
-    """What shares a code: for the most frequent codes, the mean observation and some members."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    packed = packed_codes(file, data)
-    values, counts = np.unique(packed, return_counts=True)
-    order = np.argsort(-counts, kind="stable")[:most]
-    figure = Figure(figsize=(1.5 * (each + 1), 1.6 * len(order)), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(len(order), each + 1, squeeze=False)
-    for row, place in zip(axes, order, strict=True):
-        members = np.flatnonzero(packed == values[place])
-        spread = members[np.linspace(0, len(members) - 1, each).astype(int)]
-        shown = [data.at(members).mean(axis=0), *data.at(spread)]
-        for axis, obs in zip(row, shown, strict=True):
-            axis.imshow(_colours(np.asarray(obs, dtype=np.float64)))
-            axis.set_xticks([])
-            axis.set_yticks([])
-        codes = ", ".join(map(str, file.encoder.unpack(values[[place]])[0]))
-        row[0].set_ylabel(f"code {codes}\n{counts[place] / len(packed):.1%}", fontsize=8)
-    axes[0][0].set_title("mean", fontsize=8)
-    axes[0][1].set_title("members", fontsize=8)
-    figure.savefig(path, dpi=110)
-
-
-def _colours(obs: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """[10, 10, C] as an image: a hue a channel, added up."""
-    turn = 2 * np.pi * np.arange(obs.shape[-1])[:, None] / obs.shape[-1]
-    hues = 0.5 + 0.5 * np.cos(turn - np.array([0.0, 2.1, 4.2]))
-    return np.asarray(np.clip(obs @ hues, 0.0, 1.0))
