@@ -111,8 +111,8 @@ class Block:
 
     def __getstate__(self) -> dict[str, Any]:
         """For `copy` and `pickle`: all but the bytes, which are the record's own."""
-        names = {name for kind in type(self).__mro__ for name in getattr(kind, "__slots__", ())}
-        return {name: getattr(self, name) for name in names - {"block", *_OPENED}}
+        names = (name for kind in type(self).__mro__ for name in getattr(kind, "__slots__", ()))
+        return {name: getattr(self, name) for name in names if name != "block"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
@@ -182,6 +182,10 @@ class Batch(Block):
     def _open_columns(self) -> None:
         for name, column in zip(_OPENED, _open(self.record), strict=True):
             object.__setattr__(self, name, column)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name not in _OPENED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
