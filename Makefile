@@ -53,7 +53,7 @@ test-long: install
 	$(BIN)/python -m pytest -m long
 
 test-ray: $(VENV)-rllib/installed
-	$(VENV)-rllib/bin/python -m pytest -m ray tests/experiments
+	$(VENV)-rllib/bin/python -m pytest -m ray tests/experiments/test_ray.py
 
 test-browser: $(VENV)/browser
 	$(BIN)/python -m pytest -m browser tests/browser
