@@ -1,7 +1,10 @@
 """The paper's effect inside SB3: on OutlierBandit PER learns to prefer the risky arm, SAMPLE not.
 
-The paper's settings of this environment (squared loss, alpha 0.6, beta 0.4, Adam 7.5e-4), shorter
-and with more exploration, so that a few thousand steps are enough.
+The paper's settings of this environment (squared loss, alpha 0.6, Adam 7.5e-4), with beta fixed at
+0.4, shorter, and with more exploration, so that a few thousand steps are enough. Fewer are not:
+what is over-replayed must have happened. Of seeds 0 to 7, all eight show the effect after 4000
+steps; after 2500, seven do, and seed 1, with five rare rewards where nine were to be expected, does
+not.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from sibling_replay import Prioritized, SiblingSample
 from sibling_replay.integrations.sb3 import SiblingDQN
 
-STEPS, FROM, EVERY = 2_500, 1_500, 25
+STEPS, FROM, EVERY = 4_000, 1_500, 25
 SAFE, RISKY = 0, 1
 
 
