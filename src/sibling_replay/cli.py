@@ -36,7 +36,7 @@ except ImportError as error:  # pragma: no cover
 
 Out = Annotated[Path, tyro.conf.arg(help="Directory of finished runs, one Parquet file each.")]
 Study = tyro.conf.Positional[StudyName]
-AnyStudy = tyro.conf.Positional[StudyName | Literal["minatar"]]
+AnyStudy = tyro.conf.Positional[Literal["exact", "grid", "testing", "minatar"]]
 Env = Annotated[
     tuple[str, ...],
     tyro.conf.arg(
