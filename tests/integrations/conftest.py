@@ -12,7 +12,6 @@ DISTRIBUTIONS = {
     "sb3": "stable-baselines3",
     "torchrl": "torchrl",
     "tianshou": "tianshou",
-    "rllib": "ray",
 }
 
 
