@@ -31,12 +31,14 @@ $(VENV)/installed: pyproject.toml
 	$(BIN)/pip install --quiet -e ".[report,minatar]" --group dev
 	touch $@
 
+BESIDE_ray := ,minatar
+
 # Torch first and pinned: a plain `torch` pulls gigabytes of GPU packages.
 $(VENV)-%/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-$*
 	$(VENV)-$*/bin/pip install --quiet --upgrade pip
 	$(VENV)-$*/bin/pip install --quiet torch==2.13.0
-	$(VENV)-$*/bin/pip install --quiet -e ".[$*,experiments]" --group test
+	$(VENV)-$*/bin/pip install --quiet -e ".[$*$(BESIDE_$*),experiments]" --group test
 	touch $@
 
 reproduce: install

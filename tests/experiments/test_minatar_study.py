@@ -106,19 +106,15 @@ def test_both_kinds_of_run_live_in_one_store(tmp_path: Path) -> None:
 def test_a_job_takes_over_where_another_was_killed(tmp_path: Path) -> None:
     """Through the local backend, whose worker is killed once in mid-run."""
     torch = pytest.importorskip("torch")
-    from killed_job import killed_once
+    from killed_job import KilledOnce, small_run
 
     from sibling_replay.experiments.local_backend import LocalBackend
     from sibling_replay.experiments.runner import run_study
 
     torch.set_num_threads(1)
-    config = minatar_config(
-        "Breakout", "PER", "mp-tail", 0, steps=400, learning_starts=64, capacity=200,
-        eval_interval=200, eval_episodes=2, max_episode_steps=50, diagnostics_every=100,
-    )  # fmt: skip
-    run = minatar_run("minatar", config)
-    whole = MinAtarJob(tmp_path / "whole", tmp_path)(config)
-    job = killed_once(MinAtarJob(tmp_path / "states", tmp_path, checkpoint_seconds=0.0), tmp_path)
+    run = small_run()
+    whole = MinAtarJob(tmp_path / "whole", tmp_path)(run.config)
+    job = KilledOnce(MinAtarJob(tmp_path / "states", tmp_path), tmp_path, by_itself=True)
     report = run_study([run], tmp_path / "runs", LocalBackend(job, workers=1))
     assert (report.done, report.failures) == (1, [])
     assert (tmp_path / "killed").exists() and (tmp_path / "resumed_at").read_text() != "0"

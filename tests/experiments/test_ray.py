@@ -8,13 +8,17 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import study_jobs
+from killed_job import KilledOnce, small_run
 from study_jobs import attempts, small_study
 
+from sibling_replay.experiments import store
 from sibling_replay.experiments.local_backend import LocalBackend
+from sibling_replay.experiments.minatar_job import MinAtarJob
 from sibling_replay.experiments.ray_backend import LOOPBACK, LOOPBACK_ONLY, RayBackend
 from sibling_replay.experiments.runner import run_study
 from sibling_replay.experiments.spec import select, study
@@ -73,13 +77,19 @@ def test_private_ray_gives_the_local_bytes(tmp_path, local):
     assert contents(tmp_path) == local
 
 
+def workers_of(node):
+    import psutil  # comes with ray
+
+    (daemon,) = node.all_processes["raylet"]
+    return psutil.Process(daemon.process.pid).children(recursive=True)
+
+
 def kill_everything_of(cluster, node):
     """SIGKILL to a node's daemon and to its workers, which would outlive it for a moment and could
     still hand over a result."""
     import psutil  # comes with ray
 
-    (daemon,) = node.all_processes["raylet"]
-    workers = psutil.Process(daemon.process.pid).children(recursive=True)
+    workers = workers_of(node)
     cluster.remove_node(node, allow_graceful=False)
     for worker in workers:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -108,6 +118,34 @@ def test_cluster_with_a_node_killed_in_mid_run(tmp_path, marks, cluster, local):
     assert killed and report.failures == [] and report.done == len(RUNS)
     assert contents(root) == local
     assert len(attempts(marks)) > len(RUNS)  # the dead node's job was really done again
+
+
+def test_a_minatar_run_goes_on_on_another_node(tmp_path, cluster):
+    """Its node is killed in mid-run; another takes it over at the last checkpoint, to the bytes of
+    an uninterrupted run. Long enough a run to need that has its checkpoints where all nodes see."""
+    run = small_run()
+    expected = store.save_run(
+        tmp_path / "expected", run, MinAtarJob(tmp_path / "whole", tmp_path)(run.config)
+    )
+
+    def kill_its_node():
+        end = time.monotonic() + 240
+        while not (tmp_path / "killed").exists():
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        worker = int((tmp_path / "killed").read_text())
+        (node,) = (node for node in cluster.workers if worker in {p.pid for p in workers_of(node)})
+        kill_everything_of(cluster, node)
+        return node
+
+    job = KilledOnce(MinAtarJob(tmp_path / "states", tmp_path), tmp_path, by_itself=False)
+    with ThreadPoolExecutor(1) as pool:
+        killed = pool.submit(kill_its_node)
+        report = run_study([run], tmp_path / "runs", RayBackend(job, address=cluster.address))
+    assert killed.result() in cluster.workers
+    assert (report.done, report.failures) == (1, [])
+    assert int((tmp_path / "resumed_at").read_text()) >= 100
+    assert store.run_path(tmp_path / "runs", run.id).read_bytes() == expected.read_bytes()
 
 
 def test_failures_come_back_with_traceback_and_id(tmp_path, cluster):
