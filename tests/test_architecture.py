@@ -36,7 +36,7 @@ ALLOWED = {
     "torch": ("training/torch_", "grouping/vqvae", "integrations/"),
     "polars": ("experiments/",),
     "matplotlib": ("experiments/",),
-    "ray": ("experiments/",),
+    "ray": ("experiments/", "integrations/rllib"),
     "tyro": ("experiments/", "cli"),
     "rich": ("experiments/", "cli"),
     "pickle": (),

@@ -1,0 +1,130 @@
+"""RLlib's DQN on the paper's bandit, with its buffers and with ours."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from rllib_kit import RISKY, SAFE, action_values, bandit_dqn
+
+from sibling_replay import Prioritized, SiblingSample, Uniform
+from sibling_replay.integrations.rllib import BUFFER, SiblingDQN
+from support.host_draws import readme_block
+
+SEEDS = range(3)
+UPDATES = 500
+
+pytestmark = pytest.mark.usefixtures("local_ray")
+
+
+def ours(strategy, seed: int = 0) -> dict:
+    return {"type": BUFFER, "capacity": 5_000, "strategy": strategy, "seed": seed}
+
+
+def learnt(strategy, seed: int) -> np.ndarray:
+    dqn = bandit_dqn(seed, ours(strategy, seed))
+    for _ in range(UPDATES):
+        dqn.training_step()
+    dqn.stop()
+    return action_values(dqn)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_papers_effect(seed):
+    """The risky arm pays 1 on average and the safe one 2. PER overrates the rare 100; with SAMPLE
+    the same trainer learns what the arms pay."""
+    per, sample = learnt(Prioritized(alpha=0.6), seed), learnt(SiblingSample(alpha=0.6), seed)
+    assert per[RISKY] > per[SAFE]
+    assert sample[SAFE] > sample[RISKY]
+    assert abs(per[SAFE] - 2.0) < 0.2 and abs(sample[SAFE] - 2.0) < 0.2
+
+
+def test_uniform_is_the_stock_buffer():
+    """The same seed, the same learning curve, bit for bit. RLlib's buffers take no seed, so their
+    generators are set."""
+    curves = []
+    for buffer in ({"type": "EpisodeReplayBuffer", "capacity": 300}, ours(Uniform())):
+        dqn = bandit_dqn(5, buffer | {"capacity": 300})
+        dqn.local_replay_buffer.rng = np.random.default_rng(5)
+        curve = []
+        for _ in range(80):
+            dqn.training_step()
+            curve.append(action_values(dqn))
+        dqn.stop()
+        assert len(dqn.local_replay_buffer) == 300
+        curves.append(np.array(curve))
+    assert np.ptp(curves[0][:, SAFE]) > 0.1
+    assert np.array_equal(*curves)
+
+
+def test_errors_come_back_absolute_unweighted_and_in_the_order_of_the_draw(monkeypatch):
+    """What the learner hands to `update_priorities` is |Q(s, a) - target|, here |Q(s, a) - r|."""
+    dqn = bandit_dqn(1, ours(Prioritized(alpha=0.6)) | {"beta": 1.0})
+    buffer = dqn.local_replay_buffer
+    drawn, errors = [], []
+
+    def sample(*args, **options):
+        assert options["beta"] == 1.0
+        drawn.append(type(buffer).sample(buffer, *args, **options))
+        return drawn[-1]
+
+    def update(priorities, module_id=None):
+        errors.append(np.array(priorities))
+        type(buffer).update_priorities(buffer, priorities, module_id)
+
+    monkeypatch.setattr(buffer, "sample", sample)
+    monkeypatch.setattr(buffer, "update_priorities", update)
+    uneven = 0
+    for _ in range(60):
+        values = action_values(dqn)
+        before = len(errors)
+        dqn.training_step()
+        if len(errors) == before:  # not learning yet
+            continue
+        actions = [int(item.get_actions(0)) for item in drawn[-1]]
+        rewards = np.array([item.get_rewards(0) for item in drawn[-1]])
+        weights = [item.get_extra_model_outputs("weights", 0) for item in drawn[-1]]
+        uneven += len(set(weights)) > 1
+        np.testing.assert_allclose(errors[-1], abs(values[actions] - rewards), rtol=1e-4, atol=1e-5)
+        assert len(set(actions)) == 2
+    assert uneven > 20 and buffer.replay.sampler.max_priority > 1.0
+    dqn.stop()
+
+
+def test_a_checkpoint_restores_the_buffer_and_goes_on(tmp_path):
+    """Through files of an algorithm: the same draws, weights and refreshes afterwards."""
+    dqn = bandit_dqn(2, ours(SiblingSample(alpha=0.6)))
+    for _ in range(30):
+        dqn.training_step()
+    dqn.save_to_path(tmp_path / "checkpoint")
+    twin = SiblingDQN.from_checkpoint(tmp_path / "checkpoint")
+    assert np.array_equal(action_values(twin), action_values(dqn))
+    buffers = [dqn.local_replay_buffer, twin.local_replay_buffer]
+    assert len(buffers[0]) == len(buffers[1]) > 100
+    for step in range(10):
+        contents = [
+            [
+                (int(i.get_actions(0)), i.get_rewards(0), i.get_extra_model_outputs("weights", 0))
+                for i in buffer.sample(32)
+            ]
+            for buffer in buffers
+        ]
+        assert contents[0] == contents[1]
+        for buffer in buffers:
+            buffer.update_priorities(np.linspace(0.0, step + 1.0, 32))
+        masses = [buffer.replay.sampler.masses for buffer in buffers]
+        assert np.array_equal(*masses)
+    twin.training_step()  # and it trains
+    for each in (dqn, twin):
+        each.stop()
+
+
+def test_n_steps_are_the_algorithms():
+    wrong = bandit_dqn(0, ours(Prioritized()), n_step=3)
+    with pytest.raises(ValueError, match="replay_buffer_config"):
+        for _ in range(20):
+            wrong.training_step()
+    wrong.stop()
+
+
+def test_the_readme():
+    exec(compile(readme_block("RLlib"), "README.md", "exec"), {})
