@@ -17,7 +17,7 @@ import numpy as np
 from sibling_replay.checkpoint import StateError
 from sibling_replay.integrations import host
 from sibling_replay.integrations.host_replay import HostReplay
-from sibling_replay.integrations.rllib_storage import SlottedEpisodes, by_agent_and_module
+from sibling_replay.integrations.rllib_storage import SlottedEpisodes
 from sibling_replay.schema import KeyFunction
 from sibling_replay.strategies import Strategy, Uniform
 
@@ -30,7 +30,7 @@ with host("RLlib", "rllib"):
 
 # RLlib looks for a word in the type's name, so it wants the name of a class, not the class.
 BUFFER = "sibling_replay.integrations.rllib.SiblingEpisodeReplayBuffer"
-_SAVED_BUFFER = "local_replay_buffer"  # in the state of a SiblingDQN
+_SAVED = "local_replay_buffer"  # in the state of a SiblingDQN
 
 
 class SiblingEpisodeReplayBuffer(SlottedEpisodes):
@@ -86,8 +86,8 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
         for episode in episodes:
             if not isinstance(episode, SingleAgentEpisode):
                 raise TypeError(f"only episodes of a single agent can be stored, not {episode!r}")
-            if self._exact and len(episode) and tree.is_nested(_step(episode, 0)[0]):
-                raise TypeError("observations of several parts need a key function")
+            if self._exact and len(episode) and any(map(tree.is_nested, _step(episode, 0))):
+                raise TypeError("observations or actions of several parts need a key function")
         if self._host_draws:
             EpisodeReplayBuffer.add(self, episodes)
         else:
@@ -142,19 +142,9 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
             self._transition(number, t, weight, gamma, include_infos, include_extra_model_outputs)
             for (number, t), weight in zip(places, weights.tolist(), strict=True)
         ]
-        if to_numpy:
-            for episode in drawn:
-                episode.to_numpy()
-        self.sampled_timesteps += size
-        self._update_sample_metrics(
-            **by_agent_and_module(
-                num_env_steps_sampled=size,
-                num_episodes_per_sample=len({number for number, _ in places}),
-                num_env_steps_per_sample=len(set(places)),
-                sampled_n_step=self.n_step,
-                num_resamples=0,
-            )
-        )
+        for episode in drawn if to_numpy else ():
+            episode.to_numpy()
+        self._count_drawn(places)
         return drawn
 
     def update_priorities(self, priorities: Any, module_id: str | None = None) -> None:
@@ -171,31 +161,34 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
         return copy.deepcopy(state)
 
     def set_state(self, state: dict[str, Any]) -> None:
+        drawn_with = None if self._host_draws else self.n_step
+        if state.get("n_step") != drawn_with:
+            raise StateError(f"n_step: expected {drawn_with}, got {state.get('n_step')}")
         state = copy.deepcopy(state)
         if not self._host_draws:
-            if state["n_step"] != self.n_step:
-                raise StateError(f"the state has n_step={state['n_step']}, not {self.n_step}")
             self.replay.load_state_dict(state["replay"])
+            self._use_slots(state["_indices"], state["free"])
         self.episodes.clear()  # else RLlib keeps them
         EpisodeReplayBuffer.set_state(self, state)
         self.rng.bit_generator.state = state["rng"]
         self._last_sampled_indices = []
-        if not self._host_draws:
-            self._use_slots(state["_indices"], state["free"])
 
 
 class SiblingDQN(DQN):
     """RLlib's DQN with checkpoints that hold the replay buffer, which its own leave out."""
 
-    def get_state(self, *args: Any, **options: Any) -> dict[str, Any]:
-        return super().get_state(*args, **options) | {
-            _SAVED_BUFFER: self.local_replay_buffer.get_state()
-        }
+    def get_state(
+        self, components: Any = None, *, not_components: Any = None, **options: Any
+    ) -> dict[str, Any]:
+        state = super().get_state(components, not_components=not_components, **options)
+        if self._check_component(_SAVED, components, not_components):
+            state[_SAVED] = self.local_replay_buffer.get_state()
+        return state
 
     def set_state(self, state: dict[str, Any]) -> None:
         super().set_state(state)
-        if _SAVED_BUFFER in state:
-            self.local_replay_buffer.set_state(state[_SAVED_BUFFER])
+        if _SAVED in state:
+            self.local_replay_buffer.set_state(state[_SAVED])
 
 
 def _step(episode: SingleAgentEpisode, t: int | slice) -> tuple[Any, Any]:

@@ -74,6 +74,19 @@ class SlottedEpisodes(PrioritizedEpisodeReplayBuffer):
             len_lookback_buffer=0,
         )
 
+    def _count_drawn(self, places: list[tuple[int, int]]) -> None:
+        """RLlib's counters and metrics of a draw."""
+        self.sampled_timesteps += len(places)
+        self._update_sample_metrics(
+            **_by_agent_and_module(
+                num_env_steps_sampled=len(places),
+                num_episodes_per_sample=len({number for number, _ in places}),
+                num_env_steps_per_sample=len(set(places)),
+                sampled_n_step=self.n_step,
+                num_resamples=0,
+            )
+        )
+
     # RLlib's own `add` fails when the episode to evict is the one it has just extended, and goes
     # through all steps of the buffer for each episode it evicts.
     def _store(self, episodes: list[SingleAgentEpisode]) -> None:
@@ -99,7 +112,7 @@ class SlottedEpisodes(PrioritizedEpisodeReplayBuffer):
                 self._give_slots(number)
         steps, evicted = sum(map(len, episodes)), self._num_episodes_evicted - evicted
         self._update_add_metrics(
-            **by_agent_and_module(
+            **_by_agent_and_module(
                 num_episodes_added=len(self.episodes) + evicted - stored,
                 num_env_steps_added=steps,
                 num_episodes_evicted=evicted,
@@ -122,10 +135,11 @@ class SlottedEpisodes(PrioritizedEpisodeReplayBuffer):
             return
         # Only an episode that is alone finds too little room.
         self._release([mine.popleft() for _ in range(len(steps) - len(self._free))])
-        new = [self._free.pop() for _ in steps]
+        new = self._free[: -len(steps) - 1 : -1]
+        self._written(new, episode, steps)
+        del self._free[-len(steps) :]
         self._indices.update((slot, (number, t)) for slot, t in zip(new, steps, strict=True))
         mine.extend(new)
-        self._written(new, episode, steps)
 
     def _release(self, slots: list[int]) -> None:
         if slots:
@@ -135,7 +149,7 @@ class SlottedEpisodes(PrioritizedEpisodeReplayBuffer):
             self._emptied(slots)
 
 
-def by_agent_and_module(**counts: float) -> dict[str, Any]:
+def _by_agent_and_module(**counts: float) -> dict[str, Any]:
     """RLlib's metrics, which it also wants by agent and by module: there is one of each."""
     all_counts: dict[str, Any] = dict(counts)
     for name, value in counts.items():

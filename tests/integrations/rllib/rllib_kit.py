@@ -1,4 +1,4 @@
-"""RLlib's own parts put together: episodes, and a DQN on the paper's bandit with any buffer."""
+"""RLlib's parts put together: episodes, our buffer full of them, a DQN on the paper's bandit."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ import torch
 from gymnasium.wrappers import FlattenObservation
 from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.utils.metrics import TD_ERROR_KEY
+from ray.rllib.utils.replay_buffers.utils import update_priorities_in_episode_replay_buffer
 from ray.tune.registry import register_env
 
 import sibling_replay.envs  # noqa: F401  registers the bandit
-from sibling_replay.integrations.rllib import SiblingDQN
+from sibling_replay.integrations.rllib import SiblingDQN, SiblingEpisodeReplayBuffer
 
 SAFE, RISKY = 0, 1
+BETA = 0.7
+CAPACITY = 60
 SPACE = gym.spaces.Box(-np.inf, np.inf, (2,), np.float32)
 ACTIONS = gym.spaces.Discrete(2)
 
@@ -46,6 +50,59 @@ def random_episode(rng, length, **options):
         rng.normal(size=length),
         **options,
     )
+
+
+def update(buffer, errors) -> None:
+    """As DQN does it."""
+    update_priorities_in_episode_replay_buffer(
+        replay_buffer=buffer, td_errors={"default_policy": {TD_ERROR_KEY: errors}}
+    )
+
+
+def filled(strategy, **options) -> SiblingEpisodeReplayBuffer:
+    """After many short and some long episodes, in chunks, and many refreshes."""
+    buffer = SiblingEpisodeReplayBuffer(CAPACITY, strategy=strategy, beta=BETA, seed=1, **options)
+    rng = np.random.default_rng(0)
+    for turn in range(60):
+        length = 12 if turn % 10 == 9 else int(rng.integers(1, 4))
+        add_in_chunks(buffer, random_episode(rng, length, terminated=bool(turn % 3)), 5)
+        buffer.sample(8, n_step=buffer.n_step)
+        update(buffer, np.exp(rng.standard_normal(8)))
+    return buffer
+
+
+def add_in_chunks(buffer, whole, most: int) -> None:
+    """An episode as it comes from an environment runner that is asked for `most` steps."""
+    for start in range(0, len(whole), most):
+        buffer.add([whole[start : start + most]])
+
+
+def check(buffer) -> None:
+    """Slots, episodes and the sampler agree with what is stored."""
+    ok, why = buffer.replay.sampler.check_valid()
+    assert ok, why
+    live = buffer.replay.sampler.live_slots.tolist()
+    assert sorted(buffer._indices) == live and len(buffer) == len(live)
+    assert sorted(live + buffer._free) == list(range(buffer.capacity))
+    drawable = {
+        (number, t)
+        for number, stored in enumerate(buffer.episodes, buffer.get_num_episodes_evicted())
+        for t in range(len(stored) - buffer.n_step + 1)
+    }
+    found = set(buffer._indices.values())
+    assert len(found) == len(live) and found <= drawable
+    assert found == drawable or len(buffer.episodes) == 1
+    assert buffer._num_timesteps == sum(map(len, buffer.episodes))
+    for number, slots in buffer._slots.items():
+        steps = [buffer._indices[slot] for slot in slots]
+        assert steps == sorted(steps) and {n for n, _ in steps} <= {number}
+    if buffer.replay.strategy.needs_groups:
+        keys = {}
+        for slot, (number, t) in buffer._indices.items():
+            stored = buffer._episode(number)
+            key = (*stored.get_observations(t), int(stored.get_actions(t)))
+            assert keys.setdefault(buffer.replay.sampler.groups[slot], key) == key
+        assert len(set(keys.values())) == len(keys)
 
 
 def bandit_dqn(seed: int, buffer: dict, **training):
