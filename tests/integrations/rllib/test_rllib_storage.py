@@ -32,8 +32,8 @@ def test_eviction_with_interleaved_chunks_of_any_length(strategy, n_step):
     episodes and a few that are longer than the whole buffer."""
     rng = np.random.default_rng(3)
     buffer = SiblingEpisodeReplayBuffer(25, strategy=strategy, n_step=n_step, seed=0)
-    running, alone, evicted_while_running = [None] * 4, 0, 0
-    for _ in range(400):
+    running, evicted_while_running = [None] * 4, 0
+    for _ in range(200):
         chunks = []
         for place in range(4):
             if running[place] is None:
@@ -47,14 +47,15 @@ def test_eviction_with_interleaved_chunks_of_any_length(strategy, n_step):
                 running[place] = None
             elif start and whole.id_ not in buffer.episode_id_to_index:
                 evicted_while_running += 1
-        buffer.add(chunks[: int(rng.integers(1, 5))] if rng.random() < 0.1 else chunks)
+        several = int(rng.integers(1, 5))
+        buffer.add(chunks[:several])
+        buffer.add(chunks[several:])
         check(buffer)
-        alone += len(buffer.episodes) == 1
         if len(buffer):
             buffer.sample(4, n_step=n_step)
             update(buffer, rng.random(4))
             check(buffer)
-    assert alone > 5 and evicted_while_running > 5 and buffer.get_num_episodes_evicted() > 300
+    assert evicted_while_running > 5 and buffer.get_num_episodes_evicted() > 150
 
 
 def test_an_episode_longer_than_the_buffer_loses_its_oldest_steps():
@@ -75,7 +76,7 @@ def test_the_buffer_keeps_what_it_was_given():
     buffer.add([first])
     buffer.add([second])
     assert len(first) == len(second) == 2 and len(buffer.episodes[0]) == 4
-    assert buffer.episodes[0].get_rewards().tolist() == pytest.approx(whole.get_rewards())
+    assert buffer.episodes[0].get_rewards() == whole.get_rewards()
 
 
 def test_metrics_are_rllibs():
