@@ -6,18 +6,21 @@ BIN := $(VENV)/bin
 # Libraries we drop into, by extra; they cannot share one environment, so each has its own.
 HOSTS := sb3 torchrl tianshou rllib
 
-.PHONY: help install reproduce test test-long test-ray test-integrations lint bench bench-train \
+.PHONY: help install reproduce report test test-long test-ray test-browser test-integrations lint bench bench-train bench-minatar \
 	bench-hosts clean $(HOSTS:%=test-%)
 
 help:
 	@echo "make reproduce   the paper's OutlierBandit and TwoChains comparison, beside the published numbers"
+	@echo "make report      the page, figures and tables from results/ into report/"
 	@echo "make test        the test suite"
 	@echo "make test-long   the tests that take minutes"
 	@echo "make test-ray    the runner on a real Ray cluster on this machine"
+	@echo "make test-browser  the report in a real Chromium (installs Debian's if it is missing)"
 	@echo "make test-integrations  the adapters against the real SB3, TorchRL, Tianshou and RLlib"
 	@echo "make lint        ruff and mypy"
 	@echo "make bench       our buffer beside cpprb, Tianshou and TorchRL (builds their environments)"
 	@echo "make bench-train the compiled trainer beside its floor and the torch trainer"
+	@echo "make bench-minatar a MinAtar training step in parts, beside a plain DQN loop"
 	@echo "make bench-hosts training steps in SB3, TorchRL, Tianshou and RLlib, with their replay and ours"
 
 install: $(VENV)/installed
@@ -25,7 +28,7 @@ $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet torch==2.13.0
-	$(BIN)/pip install --quiet -e ".[experiments]" --group dev
+	$(BIN)/pip install --quiet -e ".[report,minatar]" --group dev
 	touch $@
 
 # Torch first and pinned: a plain `torch` pulls gigabytes of GPU packages.
@@ -40,14 +43,29 @@ reproduce: install
 	$(BIN)/sibling-replay reproduce exact --env OutlierBandit TwoChains
 	$(BIN)/sibling-replay table exact
 
+report: install
+	$(BIN)/sibling-replay report
+
 test: install
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-long: install
 	$(BIN)/python -m pytest -m long
 
-test-ray: $(VENV)-rllib/installed
-	$(VENV)-rllib/bin/python -m pytest -m ray tests/experiments
+test-ray: $(VENV)-ray/installed
+	$(VENV)-ray/bin/python -m pytest -m ray tests/experiments/test_ray.py
+
+test-browser: $(VENV)/browser
+	$(BIN)/python -m pytest -m browser tests/browser
+
+$(VENV)/browser: $(VENV)/installed
+	@command -v chromium >/dev/null || { \
+		[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null || { \
+			echo "test-browser needs Chromium at /usr/bin/chromium: apt-get install chromium"; exit 1; }; \
+		apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; }
+	$(BIN)/pip install --quiet --group browser
+	touch $@
 
 test-integrations: $(HOSTS:%=test-%)
 
@@ -66,7 +84,16 @@ bench: install
 bench-train: install
 	$(BIN)/python benchmarks/train.py
 
-bench-hosts: $(HOSTS:%=$(VENV)-%/installed)
+bench-minatar: install
+	$(BIN)/python benchmarks/minatar.py
+
+# TorchRL's own prioritized replay, which ours is timed beside, needs its extension; ours does not.
+$(VENV)-torchrl/extension: $(VENV)-torchrl/installed benchmarks/build_torchrl_extension.py
+	$(VENV)-torchrl/bin/pip install --quiet setuptools ninja
+	PATH="$(CURDIR)/$(VENV)-torchrl/bin:$$PATH" $(VENV)-torchrl/bin/python benchmarks/build_torchrl_extension.py
+	touch $@
+
+bench-hosts: $(HOSTS:%=$(VENV)-%/installed) $(VENV)-torchrl/extension
 	$(PYTHON) benchmarks/hosts.py $(HOSTS)
 
 clean:

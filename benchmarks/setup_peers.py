@@ -37,23 +37,7 @@ class Recipe:
     finish: str = ""
 
 
-# The wheel's own sources, compiled for the torch that is there, over the binary that is not.
-BUILD_TORCHRL_EXTENSION = """
-import importlib.util, pathlib, shutil, sysconfig, tempfile
-package = pathlib.Path(importlib.util.find_spec("torchrl").origin).parent
-from torch.utils.cpp_extension import load
-with tempfile.TemporaryDirectory() as scratch:
-    load(
-        name="_torchrl",
-        sources=[str(package / "csrc" / name) for name in ("pybind.cpp", "utils.cpp")],
-        extra_include_paths=[str(package / "csrc")],
-        extra_cflags=["-O3", "-std=c++20"],
-        build_directory=scratch,
-        is_python_module=False,
-    )
-    target = package / ("_torchrl" + sysconfig.get_config_var("EXT_SUFFIX"))
-    shutil.copy(pathlib.Path(scratch) / "_torchrl.so", target)
-"""
+BUILD_TORCHRL_EXTENSION = (ROOT / "benchmarks" / "build_torchrl_extension.py").read_text()
 
 CHECK_CPPRB = """
 import numpy as np, cpprb

@@ -83,12 +83,12 @@ def floor_piece(n_parameters: int) -> Piece:
 
 def compiled_piece(method: str, steps: int) -> tuple[Piece, int]:
     """A piece of a whole run, and the number of its network's parameters."""
-    run = new_run(paper_config(ENV, method, SEED, steps=steps))
+    run, draws = new_run(paper_config(ENV, method, SEED, steps=steps))
     size = steps // PIECES
     ends = itertools.count(size, size)
 
     def piece() -> int:
-        advance(run, next(ends), False)
+        advance(run, draws, next(ends), False)
         return size
 
     return piece, run.network.theta.size
@@ -111,7 +111,7 @@ def torch_piece(method: str) -> Piece:
 
 def measure(steps: int) -> dict[str, list[float]]:
     """CPU microseconds per step of every contestant in every piece."""
-    advance(new_run(paper_config(ENV, "PER", 0, steps=6_000)), 6_000, False)  # compile
+    advance(*new_run(paper_config(ENV, "PER", 0, steps=6_000)), 6_000, False)  # compile
     contestants: dict[str, Piece] = {}
     for method in METHODS:
         contestants[method], n_parameters = compiled_piece(method, steps)

@@ -35,8 +35,10 @@ ROW_OF = {part: row for row, parts in enumerate(ROWS) for part in parts}
 ALLOWED = {
     "torch": ("training/torch_", "grouping/vqvae", "integrations/"),
     "polars": ("experiments/",),
-    "matplotlib": ("experiments/",),
+    "matplotlib": ("experiments/figures/matplotlib_ink",),
+    "plotly": ("experiments/report/",),
     "ray": ("experiments/", "integrations/rllib"),
+    "jinja2": ("experiments/",),
     "tyro": ("experiments/", "cli"),
     "rich": ("experiments/", "cli"),
     "pickle": (),
@@ -129,6 +131,8 @@ def calls(path: Path) -> Iterator[tuple[str, int]]:
             yield ast.unparse(node.func), node.lineno
 
 
+# A host's own stream, drawn from as the host does, so that its stock runs stay as they are.
+HOST_STREAMS = {"integrations/sb3_buffer.py": {"randint"}}
 GENERATORS = {"default_rng", "Generator", "SeedSequence", "PCG64", "PCG64DXSM", "MT19937", "Philox",
               "SFC64", "BitGenerator"}  # fmt: skip
 
@@ -140,7 +144,8 @@ def test_no_global_randomness(path: Path) -> None:
         if isinstance(node, ast.Attribute) and ast.unparse(node.value) in (
             "np.random", "numpy.random",
         ):  # fmt: skip
-            assert node.attr in GENERATORS, f"{inside(path)}:{node.lineno}: np.random.{node.attr}"
+            allowed = GENERATORS | HOST_STREAMS.get(inside(path), set())
+            assert node.attr in allowed, f"{inside(path)}:{node.lineno}: np.random.{node.attr}"
         if isinstance(node, ast.ImportFrom) and node.module == "numpy.random":
             assert {alias.name for alias in node.names} <= GENERATORS
     for name, line in calls(path):
@@ -167,7 +172,7 @@ def test_files_are_opened_only_by_storage_code(path: Path) -> None:
 
 def test_importing_the_package_is_light_and_silent() -> None:
     """No torch, no plotting, no data frames, no warnings, no output."""
-    heavy = ["torch", "matplotlib", "polars", "pandas", "tyro", "rich", "ray"]
+    heavy = ["torch", "matplotlib", "plotly", "jinja2", "polars", "pandas", "tyro", "rich", "ray"]
     code = (
         f"import sys, sibling_replay\n"
         f"print([name for name in {heavy!r} if name in sys.modules])\n"

@@ -10,8 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 README = Path(__file__).parent.parent / "README.md"
 FENCE = re.compile(r"^```python[ \t]*(?P<mark>[^\n]*)\n(?P<code>.*?)^```", re.M | re.S)
+
+CONSOLE = re.compile(r"^```console\n\$ (?P<lines>.*?)^```", re.M | re.S)
 
 
 def runnable(text: str) -> list[tuple[int, str]]:
@@ -36,16 +40,46 @@ def test_the_readme_shows_the_buffer() -> None:
         assert call in code, f"no runnable block calls {call}"
 
 
-def test_the_readme_runs(tmp_path: Path) -> None:
-    """In a process of its own, warnings being errors, away from the repository's files."""
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the README was run: in a process of its own, warnings being errors, away from the
+    repository's files."""
+    directory = tmp_path_factory.mktemp("readme")
     blocks = runnable(README.read_text())
     script = "".join(
         f"\nexec(compile({chr(10) * (line - 1) + code!r}, 'README.md', 'exec'), globals())\n"
         for line, code in blocks
     )
-    (tmp_path / "readme.py").write_text(script)
+    (directory / "readme.py").write_text(script)
     done = subprocess.run(
         [sys.executable, "-W", "error", "readme.py"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+        cwd=directory, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    return directory
+
+
+def test_the_readme_runs(ran: Path) -> None:
+    assert (ran / "bandit.npz").exists()
+
+
+def test_the_readme_shows_what_the_command_prints(ran: Path) -> None:
+    """Line by line and in order; `...` stands for lines left out."""
+    command, *shown = CONSOLE.search(README.read_text())["lines"].splitlines()
+    name, *arguments = command.split()
+    assert name == "sibling-replay"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "sibling_replay", *arguments],
+        cwd=ran, capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    printed = [line.rstrip() for line in done.stdout.splitlines()]
+    assert len(shown) > 15
+    position = 0
+    for line in shown:
+        if line == "...":
+            continue
+        assert line in printed[position:], f"not printed, or not there: {line!r}"
+        position += printed[position:].index(line) + 1
+    assert (ran / "bandit.html").read_text().startswith("<!DOCTYPE html>")
+    assert (ran / "bandit.json").exists()

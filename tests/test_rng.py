@@ -87,6 +87,14 @@ def test_takes_are_the_generators_sequence(sizes: list[int], block_size: int, se
     assert uniforms.check_valid() == (True, "")
 
 
+def test_reserving_is_taking_without_a_slice() -> None:
+    one, other = (Uniforms(np.random.default_rng(1), 8) for _ in range(2))
+    for n in (3, 5, 0, 7, 20, 1, 8, 2):
+        block, start = one.reserve(n)
+        assert np.array_equal(block[start : start + n], other.take(n))
+        assert one.state_dict() == other.state_dict()
+
+
 def test_takes_of_the_default_block() -> None:
     uniforms = Uniforms(np.random.default_rng(1))
     sizes = [32] * 300 + [4095, 1, 4096, 4097, 0, 20_000, 33]
@@ -170,6 +178,8 @@ def test_bad_takes_change_nothing() -> None:
     for bad, error in ((-1, ValueError), (-100, ValueError), (1.5, TypeError)):
         with pytest.raises(error):
             uniforms.take(bad)  # type: ignore[arg-type]
+        with pytest.raises(error):
+            uniforms.reserve(bad)  # type: ignore[arg-type]
     assert uniforms.state_dict() == before
 
 

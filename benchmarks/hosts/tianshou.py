@@ -6,28 +6,25 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
-# A script's folder comes first on the path, where this file would hide the library of its name.
-sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != Path(__file__).parent]
-sys.path.append(str(Path(__file__).parent))
+sys.path.append(sys.path.pop(0))  # else this file would hide the library of its name
 
-from common import Piece, output_file, race, write  # noqa: E402  first: it sets the threads
+from common import Piece, output_file, race, write  # first: it sets the number of threads
 
 # isort: split
 
-import gymnasium as gym  # noqa: E402
-import tianshou  # noqa: E402
-import torch  # noqa: E402
-from tianshou.algorithm import DQN  # noqa: E402
-from tianshou.algorithm.algorithm_base import policy_within_training_step  # noqa: E402
-from tianshou.algorithm.modelfree.dqn import DiscreteQLearningPolicy  # noqa: E402
-from tianshou.algorithm.optim import AdamOptimizerFactory  # noqa: E402
-from tianshou.data import Collector, PrioritizedReplayBuffer, ReplayBuffer  # noqa: E402
-from tianshou.utils.net.common import Net  # noqa: E402
+import gymnasium as gym
+import tianshou
+import torch
+from tianshou.algorithm import DQN
+from tianshou.algorithm.algorithm_base import policy_within_training_step
+from tianshou.algorithm.modelfree.dqn import DiscreteQLearningPolicy
+from tianshou.algorithm.optim import AdamOptimizerFactory
+from tianshou.data import Collector, PrioritizedReplayBuffer, ReplayBuffer
+from tianshou.utils.net.common import Net
 
-from sibling_replay import Prioritized, SiblingSample  # noqa: E402
-from sibling_replay.integrations.tianshou import SiblingReplayBuffer  # noqa: E402
+from sibling_replay import Prioritized, SiblingSample
+from sibling_replay.integrations.tianshou import SiblingReplayBuffer
 
 ENV = "CartPole-v1"
 CAPACITY = 20_000

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sibling_replay.checkpoint import StateError, read_state, write_state
+from sibling_replay.checkpoint import SCHEMA_VERSION, read_state, rebuilt, write_state
 from sibling_replay.replay.arrays import I64
+from sibling_replay.replay.batch import Batch
 from sibling_replay.replay.memory import Memory, append
 from sibling_replay.replay.payload import Field, Layout
 from sibling_replay.rng import Uniforms
@@ -19,18 +20,17 @@ from sibling_replay.sampling import Sampling
 from sibling_replay.schema import (
     GROUP_KEY,
     TRANSITION,
+    Key,
     KeyFunction,
     check_fields,
+    check_key,
     field_of_key,
     fields_of_env,
     form_of,
 )
 from sibling_replay.staging import Staging
-from sibling_replay.strategies import STRATEGIES, Strategy
-
-SCHEMA_VERSION = 1
-
-Key: TypeAlias = Literal["exact", "given"] | KeyFunction | None
+from sibling_replay.strategies import Strategy
+from sibling_replay.strategies.draws import draw_uniform
 
 
 class ReplayBuffer(Sampling):
@@ -56,22 +56,16 @@ class ReplayBuffer(Sampling):
         seed: int | np.random.SeedSequence | np.random.Generator | None = None,
     ) -> None:
         super().__init__(capacity, strategy)
-        if key == "default":
-            key = "exact" if strategy.needs_groups else None
-        if not (key in ("exact", "given", None) or callable(key)):
-            raise ValueError(f'key must be "exact", "given", a function or None, not {key!r}')
-        if key is None and strategy.needs_groups:
-            raise ValueError(f"{type(strategy).__name__} needs groups: give it a key")
+        key = check_key(key, strategy.needs_groups, type(strategy).__name__)
         self._fields = check_fields(fields)
         self._key: Key = key
-        self._extra = tuple(name for name in self._fields if name not in TRANSITION)
         stored = dict(self._fields)
         if callable(key):
             stored[GROUP_KEY] = field_of_key(key, self._fields)
         elif key == "given":
             stored[GROUP_KEY] = Field(np.dtype(np.int64))
         self._layout = Layout.of(stored, (GROUP_KEY,) if GROUP_KEY in stored else ("obs", "action"))
-        self._staging = Staging(self._layout, tuple(stored))
+        self._staging = Staging(self._layout, tuple(stored), key)
         self._stage = self._staging.stage
         self._plain = len(stored) == len(TRANSITION)
         self._use(self._new_memory(), Uniforms(np.random.default_rng(seed)))
@@ -100,8 +94,6 @@ class ReplayBuffer(Sampling):
             floors=self.strategy.needs_floors,
         )
 
-    # ------------------------------------------------------------------ write
-
     def add(
         self,
         obs: Any,
@@ -118,13 +110,9 @@ class ReplayBuffer(Sampling):
 
         `group` goes with key="given"; the buffer's own fields are given by name.
         """
-        if self._plain and not extra and group is None:
-            values: tuple[Any, ...] = (obs, action, reward, next_obs, terminated, truncated)
-        else:
-            further = self._further(
-                extra, group, lambda key: self._staging.key_of(key, obs, action)
-            )
-            values = (obs, action, reward, next_obs, terminated, truncated, *further)
+        values: tuple[Any, ...] = (obs, action, reward, next_obs, terminated, truncated)
+        if not self._plain or extra or group is not None:
+            values += self._staging.further(extra, group, obs, action, many=False)
         append(self._memory.handle, self._stage(values), 1)
 
     def extend(
@@ -142,37 +130,26 @@ class ReplayBuffer(Sampling):
         """Store several transitions, given as columns, in order: a step of n environments, say."""
         values: tuple[Any, ...] = (obs, action, reward, next_obs, terminated, truncated)
         if not self._plain or extra or group is not None:
-            values += self._further(
-                extra,
-                group,
-                lambda key: self._staging.keys_of(key, obs, action),
-            )
+            values += self._staging.further(extra, group, obs, action, many=True)
         block, count = self._staging.stage_many(values)
         append(self._memory.handle, block, count)
 
-    def _further(
-        self, extra: dict[str, Any], group: Any, keyed: Callable[[KeyFunction], Any]
-    ) -> tuple[Any, ...]:
-        """Values beyond the six of a transition, in the order of the schema."""
-        if tuple(extra) != self._extra:
-            unknown = sorted(set(extra) - set(self._extra))
-            missing = sorted(set(self._extra) - set(extra))
-            if unknown or missing:
-                raise TypeError(f"fields missing: {missing}; not in the schema: {unknown}")
-        further = tuple(extra[name] for name in self._extra)
-        if (self._key == "given") != (group is not None):
-            raise TypeError(
-                'a buffer with key="given" needs a group for every transition'
-                if self._key == "given"
-                else f'group was given, but the key of this buffer is {self._key!r}, not "given"'
-            )
-        if group is not None:
-            further += (group,)
-        elif callable(self._key):
-            further += (keyed(self._key),)
-        return further
+    def batch_of(self, slots: ArrayLike) -> Batch:
+        """The entries in slots of your choosing, as a batch with weights of one.
 
-    # ------------------------------------------------------------------- read
+        For a host library that draws for itself. Such a batch can refresh priorities like any.
+        """
+        chosen = np.asarray(slots)
+        if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or chosen.size == 0:
+            raise ValueError(f"slots must be a list of whole numbers, not {slots!r}")
+        if not (chosen.min() >= 0 and chosen.max() < len(self)):
+            raise ValueError(
+                f"slots must be from 0 to {len(self) - 1}, got {chosen.min()} to {chosen.max()}"
+            )
+        batch = self._memory.new_batch(chosen.size)
+        # The kernel looks up the slot that a uniform number falls on: here the middle of each.
+        draw_uniform(self._memory.handle, (chosen + 0.5) / len(self), batch.block)
+        return batch
 
     def transitions(self) -> dict[str, NDArray[Any]]:
         """Every stored transition, by slot, as columns (copies)."""
@@ -183,8 +160,6 @@ class ReplayBuffer(Sampling):
         """How often each slot has been filled."""
         return self._memory.generations()
 
-    # ------------------------------------------------------------------ state
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to a file, atomically."""
         write_state(path, self._header(), self._memory.arrays())
@@ -193,34 +168,7 @@ class ReplayBuffer(Sampling):
     def load(cls, path: str | os.PathLike[str], *, key: KeyFunction | None = None) -> ReplayBuffer:
         """The buffer in a file. A key function is code, so it is not in the file: give it again."""
         header, arrays = read_state(path)
-        try:
-            if header["version"] != SCHEMA_VERSION:
-                raise StateError(
-                    f"{path} has schema version {header['version']}, expected {SCHEMA_VERSION}"
-                )
-            if (header["key"] == "function") != (key is not None):
-                raise StateError(
-                    f"{path} was saved with a key function: give it to `load`"
-                    if header["key"] == "function"
-                    else f"{path} was saved without a key function"
-                )
-            if arrays["rows"].shape[:1] != (header["capacity"],):
-                raise StateError(
-                    f"{path} has rows of shape {arrays['rows'].shape} for a capacity of "
-                    f"{header['capacity']}"
-                )
-            fields = {
-                name: Field(np.dtype(dtype), tuple(shape))
-                for name, (dtype, shape) in header["fields"].items()
-            }
-            strategy = STRATEGIES[header["strategy"]](**header["options"])
-            buffer = cls(
-                fields, header["capacity"], strategy, key=header["key"] if key is None else key
-            )
-        except StateError:
-            raise
-        except Exception as error:  # a header can be wrong in any way
-            raise StateError(f"{path} does not describe a replay buffer: {error!r}") from error
+        buffer = rebuilt(cls, path, header, arrays, key)
         buffer.load_state_dict({"header": header, **arrays})
         return buffer
 

@@ -6,19 +6,26 @@ import io
 import json
 import os
 import threading
+import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sibling_replay.replay.payload import Field
 from sibling_replay.rng import Uniforms
+from sibling_replay.strategies import STRATEGIES
 
+SCHEMA_VERSION = 1
 _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 _HEADER = "header"
 _SUFFIX = ".npy"
+
+
+Buffer = TypeVar("Buffer")
 
 
 class StateError(ValueError):
@@ -95,6 +102,52 @@ def _parse_array(data: bytes) -> NDArray[Any]:
     return np.frombuffer(data, dtype, offset=file.tell()).reshape(shape)
 
 
+class RollingCheckpoint:
+    """The newest two states of something long, in a directory: one to go on from, one to fall back
+    to. Whenever the writer is killed, at least one complete state is there once there was one."""
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self.directory = Path(directory)
+        self.newest = self.directory / "checkpoint.npz"
+        self.previous = self.directory / "checkpoint.previous.npz"
+
+    def save(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """Write a state; what was the newest becomes the previous."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        coming = self.directory / "checkpoint.coming.npz"
+        write_state(coming, header, arrays)
+        if self.newest.exists():
+            os.replace(self.newest, self.previous)
+        os.replace(coming, self.newest)
+
+    def load(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
+        """The newest state that is whole; None if there was never one.
+
+        Falling back is announced by a warning. Damage to all that there is raises StateError: to
+        start again silently would throw away days.
+        """
+        damage: StateError | None = None
+        for path in (self.newest, self.previous):
+            if not path.exists():
+                continue
+            try:
+                state = read_state(path)
+            except StateError as error:
+                damage = error
+                continue
+            if damage is not None:
+                warnings.warn(f"{damage}; going on from {path.name}", stacklevel=2)
+            return state
+        if damage is not None:
+            raise damage
+        return None
+
+    def remove(self) -> None:
+        """Forget both states: what they were for is finished."""
+        for path in (self.newest, self.previous):
+            path.unlink(missing_ok=True)
+
+
 def compare_headers(saved: Mapping[str, Any], own: Mapping[str, Any]) -> None:
     """Raise for the first thing in which a saved state is of another buffer."""
     for name in own:
@@ -124,3 +177,55 @@ def restored_uniforms(state: Any) -> Uniforms:
     except Exception as error:  # NumPy's generators raise anything on a state that is not theirs
         raise StateError(f"the random stream cannot be restored: {error!r}") from error
     return uniforms
+
+
+def fill_arrays(arrays: Mapping[str, NDArray[Any]], state: Mapping[str, Any]) -> None:
+    """Copy the arrays of a state over those of a memory, if they are the same by name and form."""
+    if set(arrays) != set(state) - {"header"}:
+        odd = sorted(map(str, set(arrays) ^ (set(state) - {"header"})))
+        raise StateError(f"arrays missing or unknown: {', '.join(odd)}")
+    for name, array in arrays.items():
+        saved: NDArray[Any] = state[name]
+        if not isinstance(saved, np.ndarray):
+            raise StateError(f"{name}: expected an array, got {type(saved).__name__}")
+        if saved.shape != array.shape or saved.dtype != array.dtype:
+            raise StateError(
+                f"{name}: expected {array.dtype} {array.shape}, got {saved.dtype} {saved.shape}"
+            )
+        array[...] = saved
+
+
+def rebuilt(
+    make: Callable[..., Buffer],
+    path: str | os.PathLike[str],
+    header: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
+    key: Any,
+) -> Buffer:
+    """A buffer, still empty, of the schema, capacity, strategy and key that a file describes."""
+    try:
+        if header["version"] != SCHEMA_VERSION:
+            raise StateError(
+                f"{path} has schema version {header['version']}, expected {SCHEMA_VERSION}"
+            )
+        if (header["key"] == "function") != (key is not None):
+            raise StateError(
+                f"{path} was saved with a key function: give it to `load`"
+                if header["key"] == "function"
+                else f"{path} was saved without a key function"
+            )
+        if arrays["rows"].shape[:1] != (header["capacity"],):
+            raise StateError(
+                f"{path} has rows of shape {arrays['rows'].shape} for a capacity of "
+                f"{header['capacity']}"
+            )
+        fields = {
+            name: Field(np.dtype(dtype), tuple(shape))
+            for name, (dtype, shape) in header["fields"].items()
+        }
+        strategy = STRATEGIES[header["strategy"]](**header["options"])
+        return make(fields, header["capacity"], strategy, key=header["key"] if key is None else key)
+    except StateError:
+        raise
+    except Exception as error:  # a header can be wrong in any way
+        raise StateError(f"{path} does not describe a replay buffer: {error!r}") from error

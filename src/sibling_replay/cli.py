@@ -1,4 +1,5 @@
-"""Rerun the paper, see how far it is, compare it with the published numbers, train your own run.
+"""Rerun the paper, see how far it is, compare it with the published numbers, train your own run,
+diagnose your own buffer.
 
 Exit codes: 0 all well, 1 a run failed or the store is damaged, 2 a wrong argument, 130 Ctrl-C.
 """
@@ -11,16 +12,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
+from sibling_replay.envs import GAMES
 from sibling_replay.experiments.spec import STUDIES, Run, StudyName, custom_run, select, study
 from sibling_replay.training.config import ENVIRONMENTS, METHODS, paper_config
+from sibling_replay.training.encoders import SHIPPED
 
 try:
     import tyro
-    from rich.console import Console
 
     from sibling_replay.experiments import display, store, tables
+    from sibling_replay.experiments.encoder_commands import vqvae
     from sibling_replay.experiments.jobs import Backend, JobFunction
     from sibling_replay.experiments.local_backend import LocalBackend
+    from sibling_replay.experiments.microscope_command import diagnose
+    from sibling_replay.experiments.minatar_job import MinAtarJob
+    from sibling_replay.experiments.minatar_plan import MinAtarPlan
+    from sibling_replay.experiments.report.command import report
     from sibling_replay.experiments.runner import Report, run_study
 except ImportError as error:  # pragma: no cover
     raise SystemExit(
@@ -29,9 +36,14 @@ except ImportError as error:  # pragma: no cover
 
 Out = Annotated[Path, tyro.conf.arg(help="Directory of finished runs, one Parquet file each.")]
 Study = tyro.conf.Positional[StudyName]
+AnyStudy = tyro.conf.Positional[Literal["exact", "grid", "testing", "minatar"]]
 Env = Annotated[
     tuple[str, ...],
-    tyro.conf.arg(help=f"Only these environments, of {', '.join(ENVIRONMENTS)} (paper: all)."),
+    tyro.conf.arg(
+        aliases=("--game",),
+        help=f"Only these environments, of {', '.join(ENVIRONMENTS)}; or of {', '.join(GAMES)} "
+        "in `minatar` (paper: all).",
+    ),
 ]
 Method = Annotated[
     tuple[str, ...],
@@ -39,15 +51,23 @@ Method = Annotated[
 ]
 Seeds = Annotated[
     tuple[int, ...],
-    tyro.conf.arg(help="Only these seeds (paper: 0-9; 1-10 for FrozenLake in `exact`)."),
+    tyro.conf.arg(
+        help="Only these seeds (paper: 0-9; 1-10 for FrozenLake in `exact`; 0-4 in `minatar`)."
+    ),
 ]
 
 
 def reproduce(
-    name: Study,
+    name: AnyStudy,
     env: Env = (),
     method: Method = (),
     seeds: Seeds = (),
+    condition: tuple[Literal["clean", "mp-tail"], ...] = (),
+    steps: int | None = None,
+    select_lr: bool = False,
+    encoders: Path = SHIPPED,
+    device: str = "cpu",
+    checkpoint_minutes: float = 5.0,
     workers: int = os.cpu_count() or 1,
     backend: Literal["local", "ray"] = "local",
     address: str | None = None,
@@ -56,10 +76,19 @@ def reproduce(
     """Run what is missing of a study of the paper; rerun it after any interruption.
 
     exact: the main comparison, 220 runs. grid: the fixed alpha/beta sweep, 960 runs. testing: 12
-    shortened runs that show whether everything works.
+    shortened runs that show whether everything works. minatar: the games, 150 runs of 5 million
+    steps (about 12 core-hours each: see --game, --method, --condition, --seeds and --steps); a run
+    that is interrupted goes on from its checkpoint.
 
     Args:
         name: Which study.
+        condition: minatar: only these training rewards (paper: both).
+        steps: minatar: length of each run in environment steps (paper: 5 million).
+        select_lr: minatar: choose learning rates as the paper did, by AUC over its grid on the
+            clean games, instead of taking the paper's.
+        encoders: minatar: directory of the frozen encoders that make SAMPLE's groups.
+        device: minatar: cpu, or cuda, where results are not repeated bit for bit.
+        checkpoint_minutes: minatar: between two checkpoints of a run, kept in <out>/checkpoints.
         workers: Runs at a time, in processes of one core each (default: this machine's cores).
             The results do not depend on it.
         backend: local: processes of this machine. ray: tasks of a Ray cluster (extra `ray`).
@@ -68,8 +97,17 @@ def reproduce(
     """
     if address is not None and backend != "ray":
         raise ValueError("--address is of a Ray cluster: it needs --backend ray")
+    if name == "minatar":
+        job = MinAtarJob(out / "checkpoints", encoders, 60.0 * checkpoint_minutes, device)
+        plan = MinAtarPlan(env, method, condition, seeds, steps, job)
+        chosen = _backend(backend, workers, address, job)
+        return _finish(
+            plan.carry_out(out, select_lr, lambda *a: _run(a[0], out, chosen, a[1])), out
+        )
+    if condition or steps is not None or select_lr:
+        raise ValueError("--condition, --steps and --select-lr are for the study minatar")
     runs = select(study(name), env, method, seeds)
-    return _finish(_run(runs, out, _backend(backend, workers, address), name), out)
+    return _finish(_run(runs, out, _backend(backend, workers, address, _trainer()), name), out)
 
 
 def status(
@@ -80,7 +118,7 @@ def status(
     Args:
         name: Which study.
     """
-    console = _console()
+    console = display.new_console()
     for chosen in STUDIES if name == "all" else (name,):
         runs = study(chosen)
         done = store.finished(out, runs)
@@ -104,13 +142,13 @@ def table(name: Study = "exact", out: Out = Path("runs")) -> int:
         raise ValueError("the testing runs have no published numbers: choose exact or grid")
     frame = store.load_runs(out, [name])
     if name == "exact":
-        _console().print(display.exact_table(tables.compare_exact(frame)))
+        display.new_console().print(display.exact_table(tables.compare_exact(frame)))
     else:
-        _console().print(display.grid_table(tables.compare_grid(frame)))
+        display.new_console().print(display.grid_table(tables.compare_grid(frame)))
     return 0
 
 
-def collect(name: Study, out: Out = Path("runs"), results: Path = Path("results")) -> int:
+def collect(name: AnyStudy, out: Out = Path("runs"), results: Path = Path("results")) -> int:
     """Put a study's finished runs into one compact file, results/<study>.parquet, for committing.
 
     Args:
@@ -119,7 +157,7 @@ def collect(name: Study, out: Out = Path("runs"), results: Path = Path("results"
     """
     target = results / f"{name}.parquet"
     count = store.collect(out, name, target)
-    _console().print(f"{count} runs, {target.stat().st_size / 1e6:.2f} MB: {target}")
+    display.new_console().print(f"{count} runs, {target.stat().st_size / 1e6:.2f} MB: {target}")
     return 0
 
 
@@ -187,12 +225,12 @@ def train(
     _check_environment(env)
     overrides = {name: value for name, value in arguments.items() if value is not None}
     run = custom_run(paper_config(env, method, seed, **overrides))
-    report = _run([run], out, _backend("local", 1, None), "train")
+    report = _run([run], out, _backend("local", 1, None, _trainer()), "train")
     if not report.failures:
         row = store.load_file(store.run_path(out, run.id)).row(0, named=True)
         for metric in ("return", "success"):
             numbers = (f"{kind} {row[f'{kind}_{metric}']:.4g}" for kind in ("auc", "late", "final"))
-            _console().print(f"{metric:<8} {', '.join(numbers)}", highlight=False)
+            display.new_console().print(f"{metric:<8} {', '.join(numbers)}", highlight=False)
     return _finish(report, store.run_path(out, run.id))
 
 
@@ -219,21 +257,21 @@ def _trainer() -> JobFunction:
     return compiled
 
 
-def _backend(name: str, workers: int, address: str | None) -> Backend:
+def _backend(name: str, workers: int, address: str | None, job: JobFunction) -> Backend:
     if name == "local":
-        return LocalBackend(_trainer(), workers)
+        return LocalBackend(job, workers)
     from sibling_replay.experiments.ray_backend import RayBackend
 
-    return RayBackend(_trainer(), workers, address)
+    return RayBackend(job, workers, address)
 
 
 def _run(runs: Sequence[Run], out: Path, backend: Backend, title: str) -> Report:
-    with display.StudyDisplay(_console(), title) as shown:
+    with display.StudyDisplay(display.new_console(), title) as shown:
         return run_study(runs, out, backend, shown.observe)
 
 
 def _finish(report: Report, where: Path) -> int:
-    console = _console()
+    console = display.new_console()
     for failure in report.failures:
         console.print(f"\nFAILED {failure.run.id}\n{failure.error}", markup=False, highlight=False)
     counts = f"{report.done} done, {report.already} already there, {len(report.failures)} failed"
@@ -241,13 +279,10 @@ def _finish(report: Report, where: Path) -> int:
     return 1 if report.failures else 0
 
 
-def _console() -> Console:
-    # a file or pipe has no width of its own; 80 would cut the tables
-    return Console() if sys.stdout.isatty() else Console(width=120)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
-    commands = {f.__name__: f for f in (reproduce, status, table, collect, train)}
+    commands = {
+        f.__name__: f for f in (reproduce, status, table, collect, report, train, diagnose, vqvae)
+    }
     try:
         code = tyro.extras.subcommand_cli_from_dict(
             commands, prog="sibling-replay", description=__doc__, args=arguments
@@ -255,7 +290,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         print("\ninterrupted: finished runs are kept, the same command goes on", file=sys.stderr)
         code = 130
-    except (ValueError, ImportError) as error:
+    except (ValueError, ImportError, FileNotFoundError) as error:
         print(f"sibling-replay: {error}", file=sys.stderr)
         code = 2
     except store.StoreError as error:

@@ -85,6 +85,14 @@ class Uniforms:
             return view
         return self._take_across(n)
 
+    def reserve(self, n: int) -> tuple[NDArray[np.float64], int]:
+        """The same as an array and the place in it where they begin: no slice is made."""
+        start = self._cursor
+        if type(n) is int and 0 <= n <= self._size - start:
+            self._cursor = start + n
+            return self._block, start
+        return self.take(n), 0
+
     def _take_across(self, n: int) -> NDArray[np.float64]:
         """A take past the end of the block: its rest, then whole blocks, then part of a new one."""
         if n < 0:

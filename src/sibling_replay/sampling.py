@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import operator
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from sibling_replay.checkpoint import StateError, compare_headers, restored_uniforms
+from sibling_replay.checkpoint import (
+    StateError,
+    compare_headers,
+    fill_arrays,
+    restored_uniforms,
+)
 from sibling_replay.replay.arrays import F64, I64
 from sibling_replay.replay.batch import Batch
-from sibling_replay.replay.memory import DROPPED, MAX_PRIORITY, Memory
+from sibling_replay.replay.memory import Memory
+from sibling_replay.replay.opened import DROPPED, MAX_PRIORITY
 from sibling_replay.rng import Uniforms
+from sibling_replay.staging import importance_exponent, td_errors_as_array, whole_number
 from sibling_replay.strategies import STRATEGIES, Law, Strategy
 
-_FLOAT64 = np.dtype(np.float64)
 _LARGEST_CAPACITY = 2**29  # the pool of group members is indexed by 32-bit integers
 _LARGEST_BATCH_BYTES = 2**31 - 1  # of a NumPy record
 
@@ -31,7 +36,7 @@ class Sampling(ABC):
             raise TypeError(
                 f"strategy must be one of {', '.join(STRATEGIES)} (an instance), not {strategy!r}"
             )
-        capacity = whole("capacity", capacity)
+        capacity = whole_number("capacity", capacity)
         if not 1 <= capacity <= _LARGEST_CAPACITY:
             raise ValueError(f"capacity must be from 1 to {_LARGEST_CAPACITY}, got {capacity}")
         self.capacity = capacity
@@ -55,15 +60,10 @@ class Sampling(ABC):
 
     def sample(self, batch_size: int, beta: float = 0.4) -> Batch:
         """Draw a minibatch by the strategy, with importance weights of exponent beta."""
-        try:
-            in_range = 0.0 <= beta <= 1.0
-            beta = float(beta)
-        except (TypeError, ValueError) as error:
-            raise TypeError(f"beta must be a number from 0 to 1, not {beta!r}") from error
-        if not in_range:
-            raise ValueError(f"beta must be from 0 to 1, got {beta}")
+        if type(beta) is not float or not 0.0 <= beta <= 1.0:
+            beta = importance_exponent(beta)
         if type(batch_size) is not int:
-            batch_size = whole("batch_size", batch_size)
+            batch_size = whole_number("batch_size", batch_size)
         if not self._filled and len(self) == 0:
             raise ValueError("cannot sample from an empty buffer")
         self._filled = True
@@ -81,15 +81,10 @@ class Sampling(ABC):
         """
         if type(batch) is not Batch:
             raise TypeError(f"expected the batch that the TD errors are of, not {batch!r}")
-        if batch.plan.source is not self._source:
+        plan = batch.plan
+        if plan.source is not self._source:
             raise ValueError("this batch was not drawn from this buffer as it is now")
-        given = td_errors if type(td_errors) is np.ndarray else _as_array(td_errors)
-        if given.shape != batch.plan.shape:
-            raise ValueError(f"expected {batch.size} TD errors, got shape {given.shape}")
-        if given.dtype.kind not in "fiu":
-            raise TypeError(f"TD errors must be real numbers, not {given.dtype}")
-        if given.dtype is not _FLOAT64 or not given.flags.carray:
-            given = given.astype(np.float64)  # what the kernels are compiled for
+        given = td_errors_as_array(td_errors, plan.shape)
         self.strategy.refresh(self._memory, batch, given)
 
     def probabilities(self) -> Law:
@@ -142,35 +137,8 @@ class Sampling(ABC):
         header = state["header"]
         compare_headers(header, self._header())
         memory = self._new_memory()
-        arrays = memory.arrays()
-        if set(arrays) != set(state) - {"header"}:
-            odd = sorted(map(str, set(arrays) ^ (set(state) - {"header"})))
-            raise StateError(f"arrays missing or unknown: {', '.join(odd)}")
-        for name, array in arrays.items():
-            saved: NDArray[Any] = state[name]
-            if not isinstance(saved, np.ndarray):
-                raise StateError(f"{name}: expected an array, got {type(saved).__name__}")
-            if saved.shape != array.shape or saved.dtype != array.dtype:
-                raise StateError(
-                    f"{name}: expected {array.dtype} {array.shape}, got {saved.dtype} {saved.shape}"
-                )
-            array[...] = saved
+        fill_arrays(memory.arrays(), state)
         ok, why = memory.check_valid()
         if not ok:
             raise StateError(f"the state contradicts itself: {why}")
         self._use(memory, restored_uniforms(header.get("uniforms")))
-
-
-def whole(name: str, value: Any) -> int:
-    """A whole number, or an error that names it."""
-    try:
-        return operator.index(value)
-    except TypeError as error:
-        raise TypeError(f"{name} must be a whole number, not {value!r}") from error
-
-
-def _as_array(td_errors: Any) -> NDArray[Any]:
-    try:
-        return np.asarray(td_errors)
-    except Exception as error:  # a ragged list, a tensor that still requires gradients, ...
-        raise ValueError(f"the TD errors cannot be read as an array: {error}") from error

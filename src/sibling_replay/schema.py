@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import gymnasium as gym
 import numpy as np
@@ -13,6 +13,7 @@ from sibling_replay.replay.batch import HEADER, Batch
 from sibling_replay.replay.payload import Field
 
 KeyFunction: TypeAlias = Callable[[Any, Any], Any]  # of observation and action
+Key: TypeAlias = Literal["exact", "given"] | KeyFunction | None
 
 TRANSITION = ("obs", "action", "reward", "next_obs", "terminated", "truncated")
 GROUP_KEY = "group_key"  # the stored key, where it is not the observation and action themselves
@@ -80,6 +81,17 @@ def check_fields(fields: Mapping[str, Field]) -> dict[str, Field]:
         raise ValueError("obs and next_obs must have one dtype and shape")
     extra = [name for name in fields if name not in TRANSITION]
     return {name: fields[name] for name in (*TRANSITION, *extra)}
+
+
+def check_key(key: Key | Literal["default"], needs_groups: bool, strategy: str) -> Key:
+    """What makes siblings in a buffer of a strategy, or an error that says what is off."""
+    if key == "default":
+        key = "exact" if needs_groups else None
+    if not (key in ("exact", "given", None) or callable(key)):
+        raise ValueError(f'key must be "exact", "given", a function or None, not {key!r}')
+    if key is None and needs_groups:
+        raise ValueError(f"{strategy} needs groups: give it a key")
+    return key
 
 
 def field_of_key(key: KeyFunction, fields: Mapping[str, Field]) -> Field:

@@ -11,7 +11,8 @@ from sibling_replay.replay.arrays import F64, I64, U8
 from sibling_replay.replay.memory import MOST_ADDED, Memory
 from sibling_replay.replay.slots import SlotMemory, put_rows, remove_slots
 from sibling_replay.rng import Uniforms
-from sibling_replay.sampling import Sampling, whole
+from sibling_replay.sampling import Sampling
+from sibling_replay.staging import whole_number
 from sibling_replay.strategies import Law, Strategy, Uniform
 
 SCHEMA_VERSION = 1
@@ -51,8 +52,8 @@ class SlotSampler(Sampling):
         super().__init__(capacity, strategy)
         if key_bytes is None:
             key_bytes = _INTEGER_BYTES if strategy.needs_groups else 0
-        self.key_bytes = whole("key_bytes", key_bytes)
-        self.outcome_bytes = whole("outcome_bytes", outcome_bytes)
+        self.key_bytes = whole_number("key_bytes", key_bytes)
+        self.outcome_bytes = whole_number("outcome_bytes", outcome_bytes)
         if self.key_bytes < 0 or self.outcome_bytes < 0:
             raise ValueError("key_bytes and outcome_bytes must not be negative")
         if self.key_bytes == 0 and strategy.needs_groups:

@@ -1,7 +1,6 @@
-"""Checked input: transitions as the caller has them become a block, or an error names the field.
+"""Checked input: what the caller has becomes what the kernels take, or an error names what is off.
 
-Nothing of the buffer is touched here, so input that is refused leaves no trace. Floats are stored
-with +0.0 for -0.0, so that equal values are equal bytes.
+Nothing of the buffer is touched here, so input that is refused leaves no trace.
 
 One transition of plain Python or NumPy scalars and arrays of the right dtype takes a fast path;
 everything else takes the road of `stage_many`, which converts or names what is wrong.
@@ -9,10 +8,10 @@ everything else takes the road of `stage_many`, which converts or names what is 
 
 from __future__ import annotations
 
+import operator
 import struct
 from collections.abc import Callable, Sequence
 from math import isfinite
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 
 from sibling_replay.replay.arrays import U8
 from sibling_replay.replay.payload import Field, Layout
-from sibling_replay.schema import GROUP_KEY, TRANSITION, KeyFunction
+from sibling_replay.schema import GROUP_KEY, TRANSITION, Key, KeyFunction
 
 _STRUCT_CODES = {
     "b1": "?", "i1": "b", "i2": "h", "i4": "i", "i8": "q",
@@ -31,6 +30,7 @@ _STRUCT_CODES = {
 # drop the imaginary part of a complex number. Integers it checks itself.
 _BOOLS = frozenset({bool, np.bool_})
 _REALS = frozenset({int, float, np.float64, np.float32, np.float16, np.int64, np.int32})
+_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _REWARD, _TERMINATED, _TRUNCATED = (
     TRANSITION.index(name) for name in ("reward", "terminated", "truncated")
 )
@@ -39,55 +39,41 @@ _REWARD, _TERMINATED, _TRUNCATED = (
 class Staging:
     """Turns the values of one transition, or columns of several, into a block of a layout.
 
-    `names` is the order in which values are given; it begins with the six of a transition.
+    `names` is the order in which values are given: the six of a transition, the user's own fields,
+    and the stored key, if `key` makes one.
     """
 
-    def __init__(self, layout: Layout, names: Sequence[str]) -> None:
+    def __init__(self, layout: Layout, names: Sequence[str], key: Key = None) -> None:
         self._layout = layout
         self._names = tuple(names)
         assert self._names[: len(TRANSITION)] == TRANSITION
         self._fields = layout.fields
+        self._key = key
+        self._extra = tuple(n for n in self._names if n not in (*TRANSITION, GROUP_KEY))
         places, size = layout.columns(1)
         self.block: U8 = np.zeros(size, dtype=np.uint8)  # used again for every transition
-        scalars = sorted(
-            (name for name in names if self._fields[name].shape == ()),
-            key=lambda name: places[name][2],
-        )
+        stored = sorted(self._names, key=lambda name: places[name][2])
         code, end = "=", 0
-        for name in scalars:
-            dtype, offset = places[name][1], places[name][2]
-            code += f"{offset - end}x{_STRUCT_CODES[dtype.kind + str(dtype.itemsize)]}"
-            end = offset + dtype.itemsize
+        for name in stored:
+            field, offset = self._fields[name], places[name][2]
+            kind = _STRUCT_CODES[field.dtype.kind + str(field.dtype.itemsize)]
+            code += f"{offset - end}x" + (f"{field.width}s" if field.shape else kind)
+            end = offset + field.width
         self._pack: Callable[..., None] = struct.Struct(code).pack_into
-        self._pick = itemgetter(*(self._names.index(name) for name in scalars))
-        # (place among the values, view into the block, its dtype, shape, whether it is a float)
+        self._pick = operator.itemgetter(*(self._names.index(name) for name in stored))
+        # (place among the values, dtype, shape) of the arrays
         self._arrays = [
-            (
-                self._names.index(name),
-                np.ndarray(field.shape, field.dtype, self.block, places[name][2]),
-                field.dtype,
-                field.shape,
-                field.dtype.kind == "f",
-            )
-            for name, field in self._fields.items()
-            if field.shape != ()
+            (place, self._fields[name].dtype, self._fields[name].shape)
+            for place, name in enumerate(self._names)
+            if self._fields[name].shape
         ]
-        _, dtype, offset = places["reward"]
-        self._reward = np.ndarray((1,), dtype, self.block, offset)
-        # Rewards from here to zero are stored as zero.
-        self._least_reward = -float(np.finfo(dtype).smallest_subnormal) / 2
-        # Scalars beyond the transition's own whose type `struct` does not check by itself, and
-        # those of them that are floats, each as an array of one element in the block.
-        others = [name for name in scalars if self._fields[name].dtype.kind in "bf"]
-        others = [n for n in others if n not in ("reward", "terminated", "truncated")]
+        # Scalars beyond the transition's own whose type `struct` does not check by itself.
         self._typed = [
-            (self._names.index(name), _BOOLS if self._fields[name].dtype.kind == "b" else _REALS)
-            for name in others
-        ]
-        self._float_scalars = [
-            np.ndarray((1,), places[name][1], self.block, places[name][2])
-            for name in others
-            if self._fields[name].dtype.kind == "f"
+            (place, _BOOLS if self._fields[name].dtype.kind == "b" else _REALS)
+            for place, name in enumerate(self._names)
+            if self._fields[name].shape == ()
+            and self._fields[name].dtype.kind in "bf"
+            and place not in (_REWARD, _TERMINATED, _TRUNCATED)
         ]
 
     def stage(self, values: tuple[Any, ...]) -> U8:
@@ -102,22 +88,22 @@ class Staging:
         for place, types in self._typed:
             if type(values[place]) not in types:
                 return self._stage_slowly(values)
+        packed: Sequence[Any] = values
+        if self._arrays:
+            packed = [*values]
+            for place, dtype, shape in self._arrays:
+                value = values[place]
+                if (
+                    type(value) is not np.ndarray
+                    or value.dtype is not dtype
+                    or value.shape != shape
+                ):
+                    return self._stage_slowly(values)
+                packed[place] = value.tobytes()
         try:
             if not isfinite(reward):
                 return self._stage_slowly(values)
-            self._pack(self.block, 0, *self._pick(values))
-            if self._least_reward <= reward <= 0.0:
-                self._reward[0] = 0.0
-            for scalar in self._float_scalars:
-                scalar += 0.0
-            for place, view, dtype, shape, is_float in self._arrays:
-                value = values[place]
-                if type(value) is not np.ndarray or value.dtype != dtype or value.shape != shape:
-                    return self._stage_slowly(values)
-                if is_float:
-                    np.add(value, 0.0, out=view)
-                else:
-                    view[...] = value
+            self._pack(self.block, 0, *self._pick(packed))
         except (struct.error, TypeError, ValueError, OverflowError):
             return self._stage_slowly(values)
         return self.block
@@ -163,15 +149,13 @@ class Staging:
         for name, column in zip(self._names, columns, strict=True):
             shape, dtype, offset = places[name]
             view: NDArray[Any] = np.ndarray(shape, dtype, block, offset)
-            if dtype.kind == "f":
-                if name == "reward" and not np.isfinite(column).all():
-                    place = int(np.flatnonzero(~np.isfinite(column))[0])
-                    raise ValueError(
-                        f"reward{f' {place}' if count > 1 else ''} is {column[place]}: "
-                        f"it must be finite"
-                    )
-                np.add(column, 0.0, out=view)
-            elif dtype.kind == "b":  # memory viewed as booleans may hold other bytes than 0 and 1
+            if name == "reward" and not np.isfinite(column).all():
+                place = int(np.flatnonzero(~np.isfinite(column))[0])
+                raise ValueError(
+                    f"reward{f' {place}' if count > 1 else ''} is {column[place]}: "
+                    f"it must be finite"
+                )
+            if dtype.kind == "b":  # memory viewed as booleans may hold other bytes than 0 and 1
                 np.not_equal(column.view(np.uint8), 0, out=view)
             else:
                 view[...] = column
@@ -185,11 +169,34 @@ class Staging:
             raise ValueError(f"{_label(name)}: cannot be read as an array: {error}") from error
         return array if array.dtype == field.dtype else _cast(array, field, _label(name))
 
-    def key_of(self, key: KeyFunction, obs: Any, action: Any) -> Any:
+    def further(
+        self, extra: dict[str, Any], group: Any, obs: Any, action: Any, *, many: bool
+    ) -> tuple[Any, ...]:
+        """Values beyond the six of a transition, or columns of many, in the order of `names`."""
+        if tuple(extra) != self._extra:
+            unknown = sorted(set(extra) - set(self._extra))
+            missing = sorted(set(self._extra) - set(extra))
+            if unknown or missing:
+                raise TypeError(f"fields missing: {missing}; not in the schema: {unknown}")
+        values = tuple(extra[name] for name in self._extra)
+        if (self._key == "given") != (group is not None):
+            raise TypeError(
+                'a buffer with key="given" needs a group for every transition'
+                if self._key == "given"
+                else f'group was given, but the key of this buffer is {self._key!r}, not "given"'
+            )
+        if group is not None:
+            return (*values, group)
+        if callable(self._key):
+            keyed = self._keys_of if many else self._key_of
+            return (*values, keyed(self._key, obs, action))
+        return values
+
+    def _key_of(self, key: KeyFunction, obs: Any, action: Any) -> Any:
         """A key function is given what is stored: elements of the fields' own dtypes."""
         return key(self.converted("obs", obs)[()], self.converted("action", action)[()])
 
-    def keys_of(self, key: KeyFunction, obs: Any, action: Any) -> list[Any]:
+    def _keys_of(self, key: KeyFunction, obs: Any, action: Any) -> list[Any]:
         """The keys of several transitions."""
         columns = [self.converted("obs", obs), self.converted("action", action)]
         if any(column.ndim == 0 for column in columns) or len(columns[0]) != len(columns[1]):
@@ -222,3 +229,42 @@ def _cast(array: NDArray[Any], field: Field, label: str) -> NDArray[Any]:
     if unfit.any():
         raise ValueError(f"{label}: {array[unfit].ravel()[0]} is out of range for {field.dtype}")
     return cast
+
+
+def td_errors_as_array(td_errors: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+    """TD errors of a batch as an array of a dtype the kernels are compiled for."""
+    given = td_errors if type(td_errors) is np.ndarray else _as_array(td_errors)
+    if given.shape != shape:
+        raise ValueError(f"expected {shape[0]} TD errors, got shape {given.shape}")
+    dtype = given.dtype
+    if (dtype is _FLOAT32 or dtype is _FLOAT64) and given.flags.carray:
+        return given
+    if dtype.kind not in "fiu":
+        raise TypeError(f"TD errors must be real numbers, not {dtype}")
+    return given.astype(np.float64)
+
+
+def _as_array(td_errors: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(td_errors)
+    except Exception as error:  # a ragged list, a tensor that still requires gradients, ...
+        raise ValueError(f"the TD errors cannot be read as an array: {error}") from error
+
+
+def importance_exponent(beta: Any) -> float:
+    """Beta, or an error that says what is wrong with it."""
+    try:
+        in_range, exponent = 0.0 <= beta <= 1.0, float(beta)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"beta must be a number from 0 to 1, not {beta!r}") from error
+    if not in_range:
+        raise ValueError(f"beta must be from 0 to 1, got {exponent}")
+    return exponent
+
+
+def whole_number(name: str, value: Any) -> int:
+    """A whole number, or an error that names it."""
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        raise TypeError(f"{name} must be a whole number, not {value!r}") from error

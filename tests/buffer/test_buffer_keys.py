@@ -115,6 +115,27 @@ def test_signed_zeros_are_one_key_and_one_outcome() -> None:
     assert len(buffer.sample(1).outcomes) == 1
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (4,), (2, 3)])
+def test_signed_zeros_of_every_float_field(dtype, shape) -> None:
+    """Those of other values keep their sign, and their neighbours in the row their bytes."""
+    fields = {**schema(Field(dtype, shape), Field(np.int8)), "tag": Field(np.int8)}
+    buffer = ReplayBuffer(fields, 64, SiblingSample(), seed=0)
+    least = np.finfo(dtype).smallest_subnormal
+    values = [np.full(shape, v, dtype)[()] for v in (0.0, -0.0, -1.0, 1.0, -least, least, -np.inf)]
+    for value in values:
+        buffer.add(value, -128, -0.0, value, True, False, tag=-128)
+    zeros, others = buffer.groups[:2], buffer.groups[2:]
+    assert zeros[0] == zeros[1] and len({zeros[0], *others.tolist()}) == 6
+    stored = buffer.transitions()
+    for name in ("obs", "next_obs"):
+        for got, value in zip(stored[name], values, strict=True):
+            np.testing.assert_array_equal(got, value)
+            assert np.array_equal(np.signbit(got), np.signbit(value) & (value != 0))
+    assert not np.signbit(stored["reward"]).any()
+    assert (stored["action"] == -128).all() and (stored["tag"] == -128).all()
+
+
 def test_nan_observations_are_equal_to_themselves() -> None:
     for field, nan in [
         (Field(np.float32, (2,)), np.array([np.nan, 1.0], np.float32)),

@@ -1,4 +1,4 @@
-"""Makes `study_jobs` importable by the tests and by the workers they start."""
+"""Makes `study_jobs` and `report_runs` importable by the tests and by the workers they start."""
 
 import sys
 from pathlib import Path
@@ -17,3 +17,24 @@ def marks(tmp_path, monkeypatch):
     directory.mkdir()
     monkeypatch.setenv(FLAG, str(directory))
     return directory
+
+
+@pytest.fixture(scope="module")
+def frames():
+    """Everything of TwoChains and Bandit; part of one lake; of the sweep one environment."""
+    from report_runs import frame_of
+
+    return {
+        "exact": frame_of(
+            "exact",
+            lambda c: "Lake" not in c.env or (c.env.endswith("H300") and c.method == "PER"),
+        ),
+        "grid": frame_of("grid", lambda c: c.env == "OutlierBandit"),
+    }
+
+
+@pytest.fixture(scope="module")
+def report(frames):
+    from sibling_replay.experiments.report import build
+
+    return build.build(frames, "sibling-replay report --results results")

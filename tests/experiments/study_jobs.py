@@ -19,6 +19,7 @@ from sibling_replay.training.config import RunConfig
 from sibling_replay.training.results import RunResult
 
 FLAG = "SIBLING_REPLAY_TEST_DIR"  # where misbehaving jobs leave marks
+RELEASED = "released"  # the mark that lets held jobs go on
 SLOW = 0.25  # seconds a slow job takes, long enough to be killed in
 
 
@@ -47,9 +48,23 @@ def slow_train(config: RunConfig) -> RunResult:
     return fake_train(config)
 
 
+def held_train(config: RunConfig) -> RunResult:
+    """As `slow_train`, but from seed 2 on it goes on only once the test has released it: whatever
+    is killed until then is killed in mid-run, however slow the machine."""
+    marks = Path(os.environ[FLAG])
+    with open(marks / f"{os.getpid()}.pid", "a") as mark:
+        mark.write(f"{config.seed}\n")
+    end = time.monotonic() + 300
+    while config.seed >= 2 and not (marks / RELEASED).exists():
+        if time.monotonic() > end:
+            raise TimeoutError("nobody released this job")
+        time.sleep(0.01)
+    return fake_train(config)
+
+
 def attempts(marks: Path) -> list[str]:
     """The seeds of all attempts of `slow_train` so far."""
-    return [line for path in marks.iterdir() for line in path.read_text().split()]
+    return [line for path in marks.glob("*.pid") for line in path.read_text().split()]
 
 
 def raising_train(config: RunConfig) -> RunResult:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from study_jobs import fake_train
@@ -38,33 +36,6 @@ def test_curve_must_be_a_curve():
     for step, value in (([], []), ([1, 2], [1]), ([2, 1], [0, 0])):
         with pytest.raises(ValueError):
             metrics.auc(step, value, 10)
-
-
-def test_mean_se():
-    assert metrics.mean_se([1, 2, 3, 4, 5]) == (3.0, math.sqrt(2.5 / 5))
-    mean, se = metrics.mean_se([7.0])
-    assert mean == 7.0 and math.isnan(se)
-    with pytest.raises(ValueError):
-        metrics.mean_se([])
-
-
-def test_distance_in_combined_standard_errors():
-    assert metrics.distance(10.0, 3.0, 0.0, 4.0) == 2.0
-    assert metrics.distance(0.0, 3.0, 10.0, 4.0) == -2.0
-    assert metrics.distance(1.974, 0.0005, 1.97, 0.0, rounding=0.005) == 0.0
-    assert metrics.distance(11.0, 3.0, 0.0, 4.0, rounding=1.0) == 2.0
-    assert metrics.distance(2.0, 0.0, 2.0, 0.0) == 0.0
-    assert metrics.distance(1.0, 0.0, 2.0, 0.0) == -math.inf
-
-
-def test_paired_interval_uses_the_papers_critical_value():
-    # t_{9, 1 - 0.05 / 96}: published diff 21.36 +- 5.71 in FrozenLake has interval [-5.75, 48.48]
-    difference = np.arange(10.0)
-    mean, low, high = metrics.paired_interval(difference, 48)
-    se = metrics.mean_se(difference)[1]
-    assert mean == 4.5
-    assert (high - mean) / se == pytest.approx((48.48 - 21.36) / 5.71, rel=2e-3)
-    assert mean - low == pytest.approx(high - mean)
 
 
 def test_summary_is_made_of_these():

@@ -78,15 +78,16 @@ def test_cluster_with_a_node_killed_in_mid_run(tmp_path, marks, cluster, local):
 
     def kill_a_node_once_it_works(progress):
         if progress.done == 2 and not killed:
-            end = time.monotonic() + 30
-            while len(attempts(marks)) < 4:  # two done, and one in flight on each node
+            end = time.monotonic() + 120
+            while len(attempts(marks)) < 4:  # two done, and one held in flight on each node
                 assert time.monotonic() < end
                 time.sleep(0.01)
             cluster.remove_node(cluster.workers[0], allow_graceful=False)
             killed.append(cluster.workers[0])
+            (marks / study_jobs.RELEASED).touch()
 
     root = tmp_path / "runs"
-    backend = RayBackend(study_jobs.slow_train, address=cluster.address)
+    backend = RayBackend(study_jobs.held_train, address=cluster.address)
     report = run_study(RUNS, root, backend, kill_a_node_once_it_works)
     assert killed and report.failures == [] and report.done == len(RUNS)
     assert contents(root) == local

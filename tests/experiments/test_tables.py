@@ -10,8 +10,8 @@ from rich.console import Console
 from study_jobs import fake_train
 
 from sibling_replay.experiments import display, published, store, tables
-from sibling_replay.experiments.metrics import mean_se
 from sibling_replay.experiments.spec import select, study
+from sibling_replay.experiments.statistics import mean_se
 
 
 @pytest.fixture(scope="module")

@@ -5,21 +5,23 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, version
 
-MODULES = {
-    "sb3": "stable_baselines3",
+# By distribution, not by module: this directory is on the path, so its folders would be found.
+DISTRIBUTIONS = {
+    "sb3": "stable-baselines3",
     "torchrl": "torchrl",
     "tianshou": "tianshou",
-    "rllib": "ray.rllib",
+    "rllib": "ray",
 }
 
 
-def _installed(module: str) -> bool:
+def _installed(distribution: str) -> bool:
     try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:  # the parent package is missing
+        version(distribution)
+    except PackageNotFoundError:
         return False
+    return True
 
 
-collect_ignore = [folder for folder, module in MODULES.items() if not _installed(module)]
+collect_ignore = [folder for folder, name in DISTRIBUTIONS.items() if not _installed(name)]

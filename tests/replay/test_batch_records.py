@@ -39,6 +39,7 @@ def test_a_held_batch_is_never_overwritten(name):
         lambda batch: np.frombuffer(batch.next_obs, dtype=np.int64),
         lambda batch: batch.anchors.T[np.newaxis].squeeze(),
         lambda batch: batch.record["groups"],
+        lambda batch: copy.copy(batch).terminated,
     ],
 )
 def test_a_held_array_is_never_overwritten(view):
@@ -72,3 +73,24 @@ def test_a_copy_is_its_own():
     batch.slots[:] = 0
     assert np.array_equal(twin.slots, slots)
     buffer.update_priorities(twin, np.ones(16))
+
+
+def test_columns_cannot_be_replaced():
+    """The next batch in this memory would have them."""
+    buffer = fixed_buffer(STRATEGIES["sample"]())
+    batch = buffer.sample(16)
+    for column in batch.columns:
+        with pytest.raises(AttributeError):
+            setattr(batch, column, np.zeros(16))
+        with pytest.raises(AttributeError):
+            delattr(batch, column)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_single_precision_errors_are_widened(name):
+    one, other = (fixed_buffer(STRATEGIES[name]()) for _ in range(2))
+    for seed in range(4):
+        errors = np.random.default_rng(seed).exponential(size=16).astype(np.float32)
+        one.update_priorities(one.sample(16), errors)
+        other.update_priorities(other.sample(16), errors.astype(np.float64))
+    assert np.array_equal(one.masses, other.masses) and one.max_priority == other.max_priority

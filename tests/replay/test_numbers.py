@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sibling_replay import Prioritized, SiblingSample, Strategy
-from sibling_replay.replay.index import assign, check_index, insert, new_index, remove
+from sibling_replay.replay.checks import check_index
+from sibling_replay.replay.index import assign, insert, new_index, remove
 from sibling_replay.strategies.draws import draw_prioritized
 from sibling_replay.strategies.power import GREATEST, LEAST, write_powers
 from support.scenes import STRATEGIES, add_entries, heavy_tailed, new_buffer, set_priorities
@@ -150,7 +151,7 @@ def test_no_mass_at_all_is_refused():
     with pytest.raises(ValueError, match="mass is zero"):
         buffer.sample(4)
     batch = memory.new_batch(4)
-    assert not draw_prioritized(memory.handle, np.zeros(4), batch.block, 4, 0.4, 1, 0)
+    assert not draw_prioritized(memory.handle, np.zeros(4), 0, batch.block, 4, 0.4, 1, 0)
 
 
 @pytest.mark.parametrize("uniform", [0.0, np.nextafter(1.0, 0.0), 1.0])
@@ -166,7 +167,7 @@ def test_draws_at_the_very_ends_of_the_mass(uniform):
             memory = index_buffer._memory
             batch = memory.new_batch(5)
             uniforms = np.full(10, uniform)
-            assert draw_prioritized(memory.handle, uniforms, batch.block, 5, 0.4, 1, 1)
+            assert draw_prioritized(memory.handle, uniforms, 0, batch.block, 5, 0.4, 1, 1)
             assert (batch.anchors < count).all() and (batch.slots < count).all()
             assert (batch.anchors >= 0).all() and (batch.slots >= 0).all()
             groups = index_buffer.groups

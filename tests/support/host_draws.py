@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 from sibling_replay import Prioritized, SiblingModel, SiblingSample, SlotSampler
 
 # The strategies a host can express that reads one slot an entry and computes targets itself.
@@ -29,9 +33,6 @@ def refreshed(masses, slots, errors, alpha: float, epsilon: float = 1e-6):
 
 def missing_host_message(module: str, host: str) -> str:
     """What importing an adapter says in an environment without its host."""
-    import subprocess
-    import sys
-
     code = (
         f"import sys\nsys.modules[{host!r}] = None\n"
         f"try:\n    import sibling_replay.integrations.{module}\n"
@@ -44,8 +45,6 @@ def missing_host_message(module: str, host: str) -> str:
 
 def readme_block(heading: str) -> str:
     """The Python of a section of the README, which is run only where the host is installed."""
-    from pathlib import Path
-
     text = (Path(__file__).parents[2] / "README.md").read_text()
     section = text.split(f"### {heading}\n", 1)[1]
     return section.split("```python", 1)[1].split("\n", 1)[1].split("```", 1)[0]

@@ -57,10 +57,10 @@ PAIRS = [
 
 
 @njit(cache=True)
-def record(run, until, groups, slots):
+def record(run, draws, until, groups, slots):
     """Advance step by step, noting the (s, a) of each step and the slots of each update."""
     for step in range(run.clock[0].step + 1, until + 1):
-        advance(run, step, False)
+        advance(run, draws, step, False)
         groups[step] = run.memory.group[(step - 1) % run.memory.group.size]
         slots[step] = run.batch.slots
 
@@ -76,7 +76,7 @@ def one_thread():
 @pytest.mark.parametrize(("method", "env"), PAIRS)
 def test_same_actions_same_slots_same_values(method: str, env: str) -> None:
     config = paper_config(env, method, seed=3, **SETTINGS)
-    run = new_run(config, np.float64)
+    run, draws = new_run(config, np.float64)
     groups = np.zeros(STEPS + 1, np.int64)
     slots = np.zeros((STEPS + 1, config.batch_size), np.int64)
     values = np.zeros_like(run.network.target)
@@ -86,7 +86,7 @@ def test_same_actions_same_slots_same_values(method: str, env: str) -> None:
     updates = 0
     for step in setup.steps(config):
         if step.number % 100 == 1:
-            record(run, min(step.number + 99, STEPS), groups, slots)
+            record(run, draws, min(step.number + 99, STEPS), groups, slots)
         assert groups[step.number] == step.obs * n_actions + step.action, step.number
         if step.batch is not None:
             updates += 1
@@ -122,8 +122,8 @@ def short(method: str) -> RunConfig:
 
 def test_single_precision_follows_while_chaos_allows() -> None:
     config = paper_config("TwoChains", "DDQN", seed=3, **{**SETTINGS, "steps": 500})
-    run = new_run(config)
-    advance(run, config.steps, False)
+    run, draws = new_run(config)
+    advance(run, draws, config.steps, False)
     setup = torch_reference.set_up(config)
     for _ in setup.steps(config):
         pass

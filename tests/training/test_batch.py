@@ -143,11 +143,11 @@ def test_draw_and_refresh_match_a_plain_twin(method: str, every: bool, env: str)
         env, method, 2, steps=2_000, capacity=CAPACITY, learning_starts=50,
         update_all_siblings=every,
     )  # fmt: skip
-    run = new_run(config)
+    run, draws = new_run(config)
     code, subset = method_code(method), config.max_siblings or 0
     repeated = 0
     for until in (60, 200, 450, 1_000, 2_000):  # not full, full, after evictions
-        advance(run, until, False)
+        advance(run, draws, until, False)
         twin = Twin(run, method)
         seed = until
         drawn = twin.draw(np.random.default_rng(seed), config.batch_size, subset)
@@ -183,8 +183,8 @@ def test_draw_and_refresh_match_a_plain_twin(method: str, every: bool, env: str)
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_diverged_run_says_so(bad: float) -> None:
     config = paper_config("TwoChains", "PER", 2, steps=2_000, capacity=CAPACITY, learning_starts=50)
-    run = new_run(config)
-    advance(run, 100, False)
+    run, draws = new_run(config)
+    advance(run, draws, 100, False)
     before = run.memory.entries.tree.copy()
     run.batch.td[5] = bad
     with pytest.raises(ValueError, match="training has diverged"):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sibling_replay.replay.index import check_index
+from sibling_replay.replay.checks import check_index
 from sibling_replay.training.config import ENVIRONMENTS, METHODS, RunConfig, paper_config
 from sibling_replay.training.loop import Run, advance
 from sibling_replay.training.results import RunResult
@@ -45,11 +45,11 @@ def test_same_config_same_bytes_whatever_the_chunks(method: str) -> None:
 
 def test_the_whole_state_is_the_same_whatever_the_chunks() -> None:
     config = short()
-    whole, parts = new_run(config), new_run(config)
-    advance(whole, 1_500, False)
+    (whole, draws), (parts, others) = new_run(config), new_run(config)
+    advance(whole, draws, 1_500, False)
     for until in (1, 2, 199, 200, 201, 777, 1_500):
-        advance(parts, until, until % 2 == 0)  # some with a pause
-    advance(parts, 1_500, False)
+        advance(parts, others, until, until % 2 == 0)  # some with a pause
+    advance(parts, others, 1_500, False)
     np.testing.assert_array_equal(whole.network.theta, parts.network.theta)
     np.testing.assert_array_equal(whole.memory.entries.tree, parts.memory.entries.tree)
     assert whole.clock.tobytes() == parts.clock.tobytes()
@@ -60,8 +60,8 @@ def test_the_whole_state_is_the_same_whatever_the_chunks() -> None:
 def test_the_books_balance(env: str, method: str) -> None:
     """After evictions the index is valid and counts, groups and outcomes agree with the slots."""
     config = short(env, method)
-    run = new_run(config)
-    advance(run, config.steps, False)
+    run, draws = new_run(config)
+    advance(run, draws, config.steps, False)
     memory = run.memory
     assert run.clock["live"][0] == config.capacity
     counts = np.bincount(memory.outcome, minlength=memory.counts.size)
@@ -99,9 +99,9 @@ def test_a_last_step_that_ends_an_episode_is_evaluated_once() -> None:
 def test_evaluating_more_changes_no_training_step() -> None:
     often, seldom = short(eval_interval=1), short(eval_interval=1_000)
     runs = [new_run(config) for config in (often, seldom)]
-    for run in runs:
-        advance(run, 1_500, False)
-    np.testing.assert_array_equal(runs[0].network.theta, runs[1].network.theta)
+    for run, draws in runs:
+        advance(run, draws, 1_500, False)
+    np.testing.assert_array_equal(runs[0][0].network.theta, runs[1][0].network.theta)
 
 
 @pytest.mark.parametrize("every", [100, 130])
@@ -114,12 +114,12 @@ def test_an_observer_sees_the_buffer_before_the_update_and_changes_nothing(every
         return {"total_mass": float(run.memory.entries.tree[-1])}
 
     result = train(config, observe=observe, chunk_steps=450)
-    assert same(result, train(config))
+    assert same(result, train(replace(config, diagnostics_every=0)))
     expected = [t for t in range(every, 1_501, every) if t >= config.learning_starts]
     assert [step for step, _ in seen] == expected == result.diagnostics["step"].tolist()
     assert [updates for _, updates in seen] == [t - config.learning_starts for t in expected]
     assert len(result.diagnostics["total_mass"]) == len(expected)
-    assert train(config).diagnostics == {}
+    assert train(replace(config, diagnostics_every=0)).diagnostics == {}
 
 
 def test_any_toy_text_environment_with_a_table() -> None:

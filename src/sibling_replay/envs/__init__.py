@@ -1,4 +1,4 @@
-"""The paper's tabular environments, registered with Gymnasium when this package is imported."""
+"""The paper's environments, registered with Gymnasium when this package is imported."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from typing import Any
 import gymnasium as gym
 
 from .frozen_lake import DeepHoleFrozenLakeEnv
+from .minatar import GAMES, MeanPreservingTail, MinAtarEnv
 from .outlier_bandit import OutlierBanditEnv
 from .tables import NO_TIME_LIMIT, TabularModel, inverse_cdf
 from .two_chains import TwoChainsEnv
 
 __all__ = [
+    "GAMES",
     "NO_TIME_LIMIT",
     "DeepHoleFrozenLakeEnv",
+    "MeanPreservingTail",
+    "MinAtarEnv",
     "OutlierBanditEnv",
     "TabularModel",
     "TwoChainsEnv",
@@ -40,6 +44,14 @@ _SPECS: dict[str, dict[str, Any]] = {
         "entry_point": _FROZEN_LAKE,
         "kwargs": {"goal_reward": 50.0, "hole_reward": -100.0},
         "max_episode_steps": 200,
+    },
+    # the step limit is the game's own, so that one state holds all of an episode
+    **{
+        f"sibling_replay/MinAtar-{game}-v0": {
+            "entry_point": f"{__name__}.minatar:MinAtarEnv",
+            "kwargs": {"game": game},
+        }
+        for game in GAMES
     },
 }
 

@@ -15,6 +15,12 @@ from sibling_replay.experiments.runner import Progress
 CLOSE = 3.0  # combined standard errors beyond which a number is marked as different
 
 
+def new_console() -> Console:
+    """Where commands print. A file or pipe has no width of its own; 80 would cut the tables."""
+    console = Console()
+    return console if console.is_terminal else Console(width=120)
+
+
 def duration(seconds: float | None) -> str:
     if seconds is None:
         return "-"

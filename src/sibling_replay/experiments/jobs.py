@@ -11,13 +11,12 @@ import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from sibling_replay.experiments.spec import Run
-from sibling_replay.training.config import RunConfig
-from sibling_replay.training.results import RunResult
+from sibling_replay.training.results import Config, RunResult
 
-JobFunction = Callable[[RunConfig], RunResult]
+JobFunction = Callable[[Any], RunResult]  # of the configs it is for
 
 # One job, one core. Linear-algebra libraries may also add in another order with another number of
 # threads, and then the bytes would depend on the machine's load.
@@ -52,7 +51,7 @@ class Backend(Protocol):
     def execute(self, runs: Sequence[Run]) -> Generator[Outcome, None, None]: ...
 
 
-def attempt(function: JobFunction, config: RunConfig) -> tuple[RunResult | None, str, float]:
+def attempt(function: JobFunction, config: Config) -> tuple[RunResult | None, str, float]:
     """What every backend's worker does with a job: (result, traceback or "", wall seconds)."""
     start = time.perf_counter()
     try:

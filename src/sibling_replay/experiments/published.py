@@ -6,6 +6,11 @@ import csv
 from dataclasses import dataclass
 from importlib.resources import files
 
+from sibling_replay.experiments.statistics import critical_value
+
+SEEDS = 10  # of every cell of the sweep
+COMPARISONS = 48  # cells of the sweep, for Bonferroni
+
 
 @dataclass(frozen=True)
 class Published:
@@ -30,16 +35,33 @@ def exact() -> dict[tuple[str, str, str], Published]:
 def grid() -> dict[tuple[str, float, float, str], Published]:
     """(env, alpha, beta, column) -> number; columns are `per_auc`, `sample_auc` and `diff`.
 
-    The difference is printed with a simultaneous interval and no error: its `se` is None.
+    A difference is printed with its simultaneous interval, whose half-width is t times its error.
     """
     numbers = {}
     for name in ("grid_bandit.csv", "grid_twochains.csv", "grid_frozenlake.csv"):
         for row in _rows(name):
             cell = (row["env"], float(row["alpha"]), float(row["beta"]))
-            for column in ("per_auc", "sample_auc", "diff"):
-                se = row.get(f"{column}_se", "")
-                numbers[(*cell, column)] = _number(row[f"{column}_mean"], se)
+            for column in ("per_auc", "sample_auc"):
+                numbers[(*cell, column)] = _number(row[f"{column}_mean"], row[f"{column}_se"])
+            half = (float(row["diff_ci_high"]) - float(row["diff_ci_low"])) / 2.0
+            se = half / critical_value(SEEDS, COMPARISONS)
+            numbers[(*cell, "diff")] = _number(row["diff_mean"], str(se))
     return numbers
+
+
+def groupings() -> dict[tuple[str, str, int], dict[str, float]]:
+    """(game, grid, K) -> column -> number, from table "Selected VQ-VAE grouping statistics"."""
+    columns = ("recon_bce", "perplexity", "pair_coverage", "median_bucket", "frac_ge_100")
+    return {
+        (row["game"], row["grid"], int(row["codebook"])): {c: float(row[c]) for c in columns}
+        for row in _rows("vqvae_grouping.csv")
+    }
+
+
+def distortion() -> dict[tuple[str, str], Published]:
+    """(env, metric) -> number, from table "Target shifts" and the text on Bandit's risky arm."""
+    rows = _rows("target_shifts.csv") + _rows("distortion_text.csv")
+    return {(row["env"], row["metric"]): _number(row["mean"], row["se"]) for row in rows}
 
 
 def _rows(name: str) -> list[dict[str, str]]:

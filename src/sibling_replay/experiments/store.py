@@ -22,10 +22,11 @@ from typing import Any, get_type_hints
 import numpy as np
 import polars as pl
 
-from sibling_replay.experiments.metrics import summarize
+from sibling_replay.experiments.metrics import Summary, summarize
 from sibling_replay.experiments.spec import Run
 from sibling_replay.training.config import RunConfig
-from sibling_replay.training.results import RunResult
+from sibling_replay.training.minatar_config import MinAtarConfig
+from sibling_replay.training.results import Config, RunResult
 
 SCHEMA = 1  # of the row; raise it when a column changes its meaning
 SUFFIX = ".parquet"
@@ -41,7 +42,10 @@ _DTYPES: dict[Any, pl.DataType] = {
     float | None: pl.Float64(),
     str | None: pl.String(),
 }
-_CONFIG_SCHEMA = {name: _DTYPES[hint] for name, hint in get_type_hints(RunConfig).items()}
+_CONFIG_SCHEMAS: dict[type[Config], dict[str, pl.DataType]] = {
+    kind: {name: _DTYPES[hint] for name, hint in get_type_hints(kind).items()}
+    for kind in (RunConfig, MinAtarConfig)
+}
 
 
 class StoreError(Exception):
@@ -61,7 +65,7 @@ def to_row(run: Run, result: RunResult) -> pl.DataFrame:
         pl.Series("run", [run.id]),
         pl.Series("study", [run.study]),
     ]
-    for name, dtype in _CONFIG_SCHEMA.items():
+    for name, dtype in _CONFIG_SCHEMAS[type(run.config)].items():
         columns.append(pl.Series(name, [getattr(run.config, name)], dtype=dtype))
     columns.append(pl.Series("episodes", [result.episodes], dtype=pl.Int64))
     columns.append(pl.Series("updates", [result.updates], dtype=pl.Int64))
@@ -75,9 +79,10 @@ def to_row(run: Run, result: RunResult) -> pl.DataFrame:
     return row.with_columns(pl.Series("digest", [_digest(row)]))
 
 
-def config_of(row: dict[str, Any]) -> RunConfig:
-    """The config a stored row (as a dict) was made with."""
-    return RunConfig(**{name: row[name] for name in _CONFIG_SCHEMA if name in row})
+def config_of(row: dict[str, Any]) -> Config:
+    """The config a stored row (as a dict) was made with. Only MinAtar runs have a condition."""
+    kind = RunConfig if row.get("condition") is None else MinAtarConfig
+    return kind(**{name: row[name] for name in _CONFIG_SCHEMAS[kind] if name in row})
 
 
 def save_run(root: Path, run: Run, result: RunResult) -> Path:
@@ -103,10 +108,12 @@ def check_finished(root: Path, runs: Iterable[Run]) -> set[str]:
             continue
         stored = config_of(load_file(path).row(0, named=True))
         if stored != run.config:
+            names = _CONFIG_SCHEMAS[type(run.config)]
             differing = [
-                f"{name} is {getattr(stored, name)!r}, asked for {getattr(run.config, name)!r}"
-                for name in _CONFIG_SCHEMA
-                if getattr(stored, name) != getattr(run.config, name)
+                f"{name} is {getattr(stored, name, None)!r}, "
+                f"asked for {getattr(run.config, name)!r}"
+                for name in names
+                if getattr(stored, name, None) != getattr(run.config, name)
             ]
             raise StoreError(
                 f"{path} was made with another config ({'; '.join(differing)}): "
@@ -147,9 +154,17 @@ def load_runs(root: Path, studies: Sequence[str] = ()) -> pl.DataFrame:
     return _stack([load_file(path) for path in paths])
 
 
+def no_runs() -> pl.DataFrame:
+    """A frame of no run: what a study of which nothing has been run looks like."""
+    text = dict.fromkeys(("run", "study"), pl.String())
+    numbers = dict.fromkeys(Summary._fields, pl.Float64())
+    return pl.DataFrame(schema={**text, **_CONFIG_SCHEMAS[RunConfig], **numbers})
+
+
 def curves(frame: pl.DataFrame) -> pl.DataFrame:
     """One row per evaluation instead of one per run: what a figure or a groupby wants."""
-    keep = ["run", "study", *_CONFIG_SCHEMA]
+    settings = {name for schema in _CONFIG_SCHEMAS.values() for name in schema}
+    keep = ["run", "study", *(name for name in frame.columns if name in settings)]
     return frame.select(*keep, *CURVE).explode(*CURVE)
 
 
@@ -201,14 +216,18 @@ def _digest(row: pl.DataFrame) -> str:
 
 
 def _write(path: Path, frame: pl.DataFrame, level: int = 3) -> None:
-    """Write beside the target, force it to disk, rename: the file is there whole or not at all."""
     encoded = io.BytesIO()
     frame.write_parquet(encoded, compression="zstd", compression_level=level)
+    write_whole(path, encoded.getvalue())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write beside the target, force it to disk, rename: the file is there whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}@{os.getpid()}@{socket.gethostname()}.tmp")
     try:
         with open(temporary, "wb") as file:
-            file.write(encoded.getvalue())
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

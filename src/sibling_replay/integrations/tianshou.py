@@ -37,8 +37,7 @@ class _Siblings(ReplayBuffer):
         self.strategy = strategy
         self.replay = HostReplay("Tianshou", self.maxsize, strategy, key, random_seed)
         self._host_draws = isinstance(strategy, Uniform)
-        self._weights_arrive = False  # known to reach the loss
-        self._probe: torch.Tensor | None = None
+        self._watch = _WeightWatch()
         self.set_beta(beta)
 
     def set_beta(self, beta: float) -> None:
@@ -78,21 +77,14 @@ class _Siblings(ReplayBuffer):
         batch = self[slots]
         if weights is not None:
             batch.weight = weights
-            if not self._weights_arrive and (weights != 1.0).any():
-                batch = _Probed(batch)
-                object.__setattr__(batch, "buffer", self)
+            if not self._watch.satisfied and (weights != 1.0).any():
+                batch = _WatchedBatch(batch)
+                object.__setattr__(batch, "watch", self._watch)
         return batch, slots
 
     def update_weight(self, index: Any, new_weight: Any) -> None:
         """Refresh priorities with the TD errors of a sampled batch, by the strategy's rule."""
-        if self._probe is not None:
-            unused, self._probe = self._probe.grad is None, None
-            if unused:
-                raise ValueError(
-                    "the loss did not use the importance weights. Tianshou's DQN drops them when "
-                    "huber_loss_delta is set: leave it None"
-                )
-            self._weights_arrive = True
+        self._watch.check()
         if not self._host_draws:
             self.replay.refresh(np.asarray(index), to_numpy(new_weight).reshape(-1))
 
@@ -116,16 +108,37 @@ class _Siblings(ReplayBuffer):
             self._register(super().sample_indices(0))
 
 
-class _Probed(Batch):
-    """A batch that tells its buffer the weights taken out of it, so that the buffer can see whether
-    they got a gradient: whether they are part of the loss."""
+class _WeightWatch:
+    """Whether a loss uses the importance weights: those it uses get a gradient."""
 
-    __slots__ = ("buffer",)  # all else that a batch has is data
+    def __init__(self) -> None:
+        self.satisfied = False
+        self.weights: torch.Tensor | None = None  # handed out, their gradient not looked at yet
+
+    def check(self) -> None:
+        if self.weights is None:
+            return
+        self.satisfied, self.weights = self.weights.grad is not None, None
+        if not self.satisfied:
+            raise ValueError(
+                "the loss did not use the importance weights. Tianshou's DQN drops them when "
+                "huber_loss_delta is set: leave it None"
+            )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copied or loaded buffer may serve another loss: it watches anew."""
+        return _WeightWatch, ()
+
+
+class _WatchedBatch(Batch):
+    """A batch whose weights, when the algorithm takes them out for its loss, are watched."""
+
+    __slots__ = ("watch",)  # all else that a batch has is data
 
     def pop(self, key: str, default: Any = None) -> Any:
         value = super().pop(key, default)
         if key == "weight" and isinstance(value, torch.Tensor):
-            self.buffer._probe = value = value.detach().requires_grad_()
+            self.watch.weights = value = value.detach().requires_grad_()
         return value
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import weakref
+from functools import cache
 from sys import getrefcount
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,32 +20,22 @@ Columns: TypeAlias = dict[str, tuple[tuple[int, ...], np.dtype[Any], int]]
 DATE_BYTES = 8
 BLOCK = "_block"
 
-_SPARE_RECORDS = 2  # the batch in use while the next is drawn, and the next
 HEADER = ("slots", "anchors", "outcome_slots", "groups", "group_sizes", "weights")
 
-
-def _references_unheld() -> int:
-    """What `getrefcount` says of a spare record that nobody holds: its pair, its block, and the
-    question, which Pythons count differently. Too high a number would hand out a batch twice."""
-    record = np.empty((), [(BLOCK, np.uint8, 8)])
-    spare = (record, record[BLOCK])
-    del record
-    return getrefcount(spare[0])
-
-
-_UNHELD = _references_unheld()
+# The columns that every learner reads: a batch has open those of them that there are. The others
+# are opened when asked for.
+_OPENED = (
+    "obs", "action", "reward", "next_obs", "terminated", "truncated", "weights", "slots",
+)  # fmt: skip
 
 
 class Plan:
     """The form of all blocks of one size: a record type, so that a column is a field of it.
 
     The field BLOCK covers the whole record: it is what the kernels are given.
-
-    Records are used again once nobody holds them or an array over them any more, which their
-    reference count tells; fresh memory costs more than filling it (a page fault every 4 KiB).
     """
 
-    __slots__ = ("_spare", "_turn", "dtype", "shape", "size", "source")
+    __slots__ = ("dtype", "opened", "shape", "size", "source")
 
     def __init__(self, columns: Columns, size: int, size_bytes: int, source: object = None) -> None:
         self.size = size
@@ -52,6 +43,7 @@ class Plan:
         # The memory the blocks are drawn from, weakly: it keeps its plans, and a cycle would hold
         # gigabytes until the garbage collector comes by. One object has one such reference.
         self.source = None if source is None else weakref.ref(source)
+        self.opened = tuple(name for name in _OPENED if name in columns)
         places = {BLOCK: ((size_bytes,), np.dtype(np.uint8), 0), **columns}
         self.dtype = np.dtype(
             {
@@ -61,18 +53,6 @@ class Plan:
                 "itemsize": max(size_bytes, 1),
             }
         )
-        self._spare: list[tuple[NDArray[Any], U8] | None] = [None] * _SPARE_RECORDS
-        self._turn = 0
-
-    def new_record(self) -> tuple[NDArray[Any], U8]:
-        """A record that nobody else holds, and its bytes."""
-        self._turn = turn = (self._turn + 1) % _SPARE_RECORDS
-        spare = self._spare[turn]
-        if spare is not None and getrefcount(spare[0]) == _UNHELD:
-            return spare
-        record = np.empty((), self.dtype)
-        self._spare[turn] = spare = (record, record[BLOCK])
-        return spare
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Plan:
         """A copied batch is still of its buffer."""
@@ -86,6 +66,7 @@ class Plan:
 def _plan_of(dtype: np.dtype[Any], size: int) -> Plan:
     plan = Plan({}, size, 0)
     plan.dtype = dtype
+    plan.opened = tuple(name for name in _OPENED if name in (dtype.names or ()))
     return plan
 
 
@@ -111,6 +92,7 @@ class Block:
     """Columns over one piece of memory."""
 
     __slots__ = ("block", "plan", "record")
+    _own: ClassVar[frozenset[str]] = frozenset({"block"})  # made anew from the record
 
     obs: NDArray[Any] = _column("obs")  # [size, ...]
     action: NDArray[Any] = _column("action")  # [size, ...]
@@ -121,7 +103,8 @@ class Block:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.record, self.block = plan.new_record()  # block: all of it, as bytes
+        self.record: NDArray[Any] = np.empty((), plan.dtype)
+        self.block: U8 = self.record[BLOCK]  # all of it, as bytes
 
     def __getattr__(self, name: str) -> Any:
         """Columns of the user's own."""
@@ -131,8 +114,8 @@ class Block:
 
     def __getstate__(self) -> dict[str, Any]:
         """For `copy` and `pickle`: all but the bytes, which are the record's own."""
-        names = (name for kind in type(self).__mro__ for name in getattr(kind, "__slots__", ()))
-        return {name: getattr(self, name) for name in names if name != "block"}
+        names = {name for kind in type(self).__mro__ for name in getattr(kind, "__slots__", ())}
+        return {name: getattr(self, name) for name in names - self._own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
@@ -173,21 +156,49 @@ class Outcomes(Block):
 
 
 class Batch(Block):
-    """A drawn minibatch: the transitions, their weights, and where they came from."""
+    """A drawn minibatch: the transitions, their weights, and where they came from.
 
-    __slots__ = ("_outcomes",)
+    Its memory is used again when nobody holds the batch, a column or a view of one any more. Write
+    into the columns as you like, but do not give them another `shape` or `dtype` in place.
+    """
 
-    slots: I64 = _column("slots")  # [size]: the slot whose observation and action are trained
+    __slots__ = ("_outcomes", *_OPENED)
+    _own = frozenset({"block", *_OPENED})
+
+    obs: NDArray[Any]  # [size, ...]
+    action: NDArray[Any]  # [size, ...]
+    reward: F32  # [size]
+    next_obs: NDArray[Any]  # [size, ...]
+    terminated: NDArray[np.bool_]  # [size]
+    truncated: NDArray[np.bool_]  # [size]
+    weights: F32  # [size]: importance weights
+    slots: I64  # [size]: the slot whose observation and action are trained
     anchors: I64 = _column("anchors")  # [size]: the slot that priority drew
     outcome_slots: I64 = _column("outcome_slots")  # [size]: whose outcome is trained toward
     groups: I64 = _column("groups")  # [size]: the anchor's group, -1 if the buffer keeps no groups
     group_sizes: I64 = _column("group_sizes")  # [size]: members of that group when drawn
-    weights: F32 = _column("weights")  # [size]: importance weights
 
     def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.record, self.block = plan.new_record()
+        super().__init__(plan)
         self._outcomes: Outcomes | None = None
+        self._open_columns()
+
+    def _open_columns(self) -> None:
+        for name in self.plan.opened:
+            object.__setattr__(self, name, self.record[name])
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._open_columns()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Whoever draws into this memory next must find the columns it began with."""
+        if name in _OPENED:
+            raise AttributeError(f"column {name!r} of a batch cannot be replaced: write into it")
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{name!r} of a batch cannot be deleted")
 
     @property
     def added(self) -> int:
@@ -224,3 +235,44 @@ class Batch(Block):
         return targets.new_zeros(self.size).index_add(
             0, targets.new_tensor(owner, dtype=None).long(), shares * targets
         )
+
+
+class SpareBatches:
+    """Batches of one plan, handed out again once nobody holds them, which reference counts tell.
+
+    Fresh memory costs more than filling it (a page fault every 4 KiB), and so does opening columns.
+    """
+
+    __slots__ = ("_spare", "_turn", "_unheld", "plan")
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        # A batch, its record (which views of columns hold), its open columns.
+        self._spare: list[tuple[Any, ...] | None] = [None, None]
+        self._turn = 0
+        self._unheld = _references_unheld(plan.opened)
+
+    def take(self) -> Batch:
+        """A batch that nobody else holds. Two take turns: the one in use while the next is drawn,
+        and the next."""
+        self._turn = turn = 1 - self._turn
+        spare = self._spare[turn]
+        if spare is not None and sum(map(getrefcount, spare)) == self._unheld:
+            free: Batch = spare[0]
+            return free
+        batch = Batch(self.plan)
+        self._spare[turn] = _with_columns(batch)
+        return batch
+
+
+def _with_columns(batch: Batch) -> tuple[Any, ...]:
+    return (batch, batch.record, *(getattr(batch, name) for name in batch.plan.opened))
+
+
+@cache
+def _references_unheld(opened: tuple[str, ...]) -> int:
+    """The references to a spare batch that nobody holds, asked as `take` asks, because Pythons
+    count the question itself differently. Too high a number would hand out a batch twice."""
+    columns: Columns = {name: ((1,), np.dtype(np.float64), 0) for name in opened}
+    spare = _with_columns(Batch(Plan(columns, 1, 8)))
+    return sum(map(getrefcount, spare))

@@ -1,4 +1,4 @@
-"""Whether the partitions of a memory agree with its rows and with each other.
+"""Whether the structures of a memory agree with its rows and with each other.
 
 The arrays may come from a damaged file, and compiled code follows any index: each check relies only
 on what an earlier one has compared with its bounds.
@@ -6,11 +6,15 @@ on what an earlier one has compared with its bounds.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
-from sibling_replay.replay.arrays import I64, U32
+from sibling_replay.replay.arrays import F64, I64, U32
+from sibling_replay.replay.index import Index
 from sibling_replay.replay.intern import KeyTable, first_bad_place
 from sibling_replay.replay.partition import NONE, PARTS_USED, Partition, check_partition
+from sibling_replay.replay.tree import rebuild_sums
 
 
 def check_outcomes(
@@ -54,4 +58,59 @@ def check_keys(
     pairs = np.unique(by_key.ravel().astype(np.int64) << 32 | parts)
     if not pairs.size == by_key.max() + 1 == np.unique(parts).size:
         return False, f"parts do not match the stored keys of {size} bytes"
+    return True, ""
+
+
+def check_index(index: Index, live: I64) -> tuple[bool, str]:
+    """Whether masses, tree, groups and sums agree, given the slots that hold an entry."""
+    capacity = int(index.levels[1]) if index.levels.size > 1 else index.tree.size
+    masses = index.tree[:capacity]
+    alive = np.zeros(capacity, dtype=bool)
+    alive[live] = True
+    bad = np.flatnonzero(alive & ~((masses > 0) & np.isfinite(masses)))
+    if bad.size:
+        return False, f"live slot {bad[0]} has mass {masses[bad[0]]}"
+    if not np.isfinite(index.tree[-1]):
+        return False, f"the total mass is {index.tree[-1]}"
+    bad = np.flatnonzero(~alive & (masses != 0))
+    if bad.size:
+        return False, f"empty slot {bad[0]} has mass {masses[bad[0]]}"
+    again = index.tree.copy()
+    rebuild_sums(again, index.levels)
+    if not np.array_equal(again, index.tree):
+        return False, "a node of the tree is not the sum of its children"
+    ok, why = _check_floors(index.slot_floors, index.levels, np.where(alive, masses, np.inf))
+    if not ok or index.items.shape[0] == 0:
+        return ok, why
+    ungrouped = np.flatnonzero(alive[: index.items.shape[0]] != (index.items[:, 0] != NONE))
+    if ungrouped.size:
+        return False, f"slot {ungrouped[0]} is live or in a group, but not both"
+    ok, why = check_partition(
+        Partition(index.items, index.vec, index.klass, index.pool, index.heads)
+    )
+    if not ok:
+        return False, f"groups: {why}"
+    exact = np.bincount(
+        index.items[live, 0].astype(np.int64), weights=masses[live], minlength=index.sums.size
+    )
+    off = np.flatnonzero(~(np.abs(index.sums - exact) <= 1e-9 * exact))
+    if off.size:
+        return False, f"group {off[0]} sums to {exact[off[0]]} but keeps {index.sums[off[0]]}"
+    counts = index.vec[:, 0]
+    means = np.full(counts.size, np.inf)
+    np.divide(index.sums, counts, out=means, where=counts > 0)
+    return _check_floors(index.group_floors, index.levels, means)
+
+
+def _check_floors(floors: F64, levels: I64, leaves: F64) -> tuple[bool, str]:
+    """Whether a tree of minima, if kept, is that of these leaves."""
+    if floors.size == 0:
+        return True, ""
+    expected = np.full(floors.size, np.inf)
+    expected[: leaves.size] = leaves
+    for below, here in pairwise(levels):
+        nodes = expected[below:here].reshape(-1, 8).min(axis=1)
+        expected[here : here + nodes.size] = nodes
+    if not np.allclose(expected, floors, rtol=1e-9, atol=0.0):
+        return False, "a node of the tree of minima is not the least of its children"
     return True, ""

@@ -9,7 +9,6 @@ would lose digits (1e300 leaves, 1e-300 stays) triggers one at once.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -17,14 +16,13 @@ from numba import njit
 
 from sibling_replay.replay.arrays import F64, I32, I64, U8, U16
 from sibling_replay.replay.partition import (
-    NONE,
     Partition,
-    check_partition,
     join,
     leave,
     member,
     new_partition,
 )
+from sibling_replay.replay.touch import touch
 from sibling_replay.replay.tree import (
     find as find_slots,
 )
@@ -161,12 +159,42 @@ def remove(index, slot):
 
 
 @njit(cache=True, forceinline=True)
+def touch_member(index, slot):
+    """Touch the group of a slot and its vector of members."""
+    group = np.uint64(index.items[np.uint64(slot), 0])
+    touch(index.sums, group)
+    touch(index.wear, group)
+    touch(index.klass, group)
+    if index.vec[group, 0] > 1:
+        start = np.uint64(index.vec[group, 1])
+        touch(index.pool, start + np.uint64(index.items[np.uint64(slot), 1]))
+        touch(index.pool, start + np.uint64(index.vec[group, 0] - 1))
+
+
+@njit(cache=True, forceinline=True)
+def touch_leaves(index, slots):
+    """Touch what `assign` works on, where a draw has not: siblings, whose anchors it has read."""
+    above = np.uint64(index.levels[min(1, index.levels.size - 1)])
+    for i in range(slots.size):
+        slot = np.uint64(slots[i])
+        touch(index.tree, slot)
+        touch(index.items, slot << np.uint64(1))
+        touch(index.tree, above + (slot >> np.uint64(3)))
+    for i in range(slots.size):
+        group = np.uint64(index.items[np.uint64(slots[i]), 0])
+        touch(index.sums, group)
+        touch(index.vec, group << np.uint64(1))
+
+
+@njit(cache=True, forceinline=True)
 def assign(index, slots, masses):
     """Give live slots new masses, in order: of several for one slot the last stays."""
     if index.items.shape[0] == 0 and index.slot_floors.size == 0:
         for i in range(slots.size):
             index.tree[np.uint64(slots[i])] = masses[i]
     else:
+        if index.items.shape[0] > 0:
+            touch_leaves(index, slots)
         for i in range(slots.size):
             _write_leaf(index, slots[i], masses[i])
     if 8 * slots.size > index.tree.size:
@@ -239,58 +267,3 @@ def draw_subset(index, group, uniforms, out):
                 break
         out[j] = chosen
     return np.int64(wanted)
-
-
-def check_index(index: Index, live: I64) -> tuple[bool, str]:
-    """Whether masses, tree, groups and sums agree, given the slots that hold an entry."""
-    capacity = int(index.levels[1]) if index.levels.size > 1 else index.tree.size
-    masses = index.tree[:capacity]
-    alive = np.zeros(capacity, dtype=bool)
-    alive[live] = True
-    bad = np.flatnonzero(alive & ~((masses > 0) & np.isfinite(masses)))
-    if bad.size:
-        return False, f"live slot {bad[0]} has mass {masses[bad[0]]}"
-    if not np.isfinite(index.tree[-1]):
-        return False, f"the total mass is {index.tree[-1]}"
-    bad = np.flatnonzero(~alive & (masses != 0))
-    if bad.size:
-        return False, f"empty slot {bad[0]} has mass {masses[bad[0]]}"
-    again = index.tree.copy()
-    rebuild_sums(again, index.levels)
-    if not np.array_equal(again, index.tree):
-        return False, "a node of the tree is not the sum of its children"
-    ok, why = _check_floors(index.slot_floors, index.levels, np.where(alive, masses, np.inf))
-    if not ok or index.items.shape[0] == 0:
-        return ok, why
-    ungrouped = np.flatnonzero(alive[: index.items.shape[0]] != (index.items[:, 0] != NONE))
-    if ungrouped.size:
-        return False, f"slot {ungrouped[0]} is live or in a group, but not both"
-    ok, why = check_partition(
-        Partition(index.items, index.vec, index.klass, index.pool, index.heads)
-    )
-    if not ok:
-        return False, f"groups: {why}"
-    exact = np.bincount(
-        index.items[live, 0].astype(np.int64), weights=masses[live], minlength=index.sums.size
-    )
-    off = np.flatnonzero(~(np.abs(index.sums - exact) <= 1e-9 * exact))
-    if off.size:
-        return False, f"group {off[0]} sums to {exact[off[0]]} but keeps {index.sums[off[0]]}"
-    counts = index.vec[:, 0]
-    means = np.full(counts.size, np.inf)
-    np.divide(index.sums, counts, out=means, where=counts > 0)
-    return _check_floors(index.group_floors, index.levels, means)
-
-
-def _check_floors(floors: F64, levels: I64, leaves: F64) -> tuple[bool, str]:
-    """Whether a tree of minima, if kept, is that of these leaves."""
-    if floors.size == 0:
-        return True, ""
-    expected = np.full(floors.size, np.inf)
-    expected[: leaves.size] = leaves
-    for below, here in pairwise(levels):
-        nodes = expected[below:here].reshape(-1, 8).min(axis=1)
-        expected[here : here + nodes.size] = nodes
-    if not np.allclose(expected, floors, rtol=1e-9, atol=0.0):
-        return False, "a node of the tree of minima is not the least of its children"
-    return True, ""

@@ -15,6 +15,7 @@ from numba import njit
 
 from sibling_replay.replay.arrays import I32, U32
 from sibling_replay.replay.partition import free_part, leave, member, new_part
+from sibling_replay.replay.touch import touch
 
 _FULL_HASH = 0xFFFFFFFF
 _MULTIPLIER = 0x9E3779B97F4A7C15
@@ -68,9 +69,25 @@ def _same_key(rows, slot, row, spec):
 
 
 @njit(cache=True, forceinline=True)
+def touch_key(keys, partition, row):
+    """Touch what `intern_hashed` will look at first. Returns the hash of the row's key."""
+    h = _hash(row, keys.spec)
+    part = np.int64(keys.table[_home(h, keys.table.size)]) - 1
+    if part >= 0:
+        touch(keys.hashes, part)
+        touch(partition.vec, 2 * part)
+    return h
+
+
+@njit(cache=True, forceinline=True)
 def intern(keys, partition, rows, row):
     """The part of a row's key, a new empty one if no member has this key."""
-    h = _hash(row, keys.spec)
+    return intern_hashed(keys, partition, rows, row, _hash(row, keys.spec))
+
+
+@njit(cache=True, forceinline=True)
+def intern_hashed(keys, partition, rows, row, h):
+    """The same, given the hash of the key."""
     places = keys.table.size
     place = _home(h, places)
     while keys.table[place] != 0:

@@ -19,33 +19,49 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sibling_replay.replay.arrays import F64, I64
-from sibling_replay.replay.batch import Batch, Plan, batch_plan
-from sibling_replay.replay.checks import check_keys, check_outcomes
-from sibling_replay.replay.handles import handle_of, open_table, open_vector
+from sibling_replay.replay.batch import Batch, SpareBatches, batch_plan
+from sibling_replay.replay.checks import check_index, check_keys, check_outcomes
+from sibling_replay.replay.handles import handle_of
 from sibling_replay.replay.index import (
     Index,
-    check_index,
     groups_of,
     insert,
     new_index,
     remove,
+    touch_member,
 )
 from sibling_replay.replay.intern import (
     KeyTable,
     forget,
     intern,
+    intern_hashed,
     leave_key,
     new_key_table,
+    touch_key,
+)
+from sibling_replay.replay.opened import (
+    ADDED,
+    DROPPED,
+    KEYS,
+    LIVE,
+    MAX_MASS,
+    MAX_PRIORITY,
+    OUTCOME_KEYS,
+    ROW_WORDS,
+    open_counts,
+    open_group_outcomes,
+    open_index,
+    open_keys,
+    open_layout,
+    open_outcomes,
+    open_peaks,
+    open_rows,
 )
 from sibling_replay.replay.partition import Partition, join, leave, new_partition
-from sibling_replay.replay.payload import LAYOUT_COLUMNS, Layout, gather, pack_row
-
-# Places in `counts` and in `peaks`.
-ADDED, LIVE, DROPPED, ROW_WORDS = range(4)
-MAX_PRIORITY, MAX_MASS = range(2)
+from sibling_replay.replay.payload import Layout, gather, pack_row
 
 _FULL_HASH = 0xFFFFFFFF
-_MOST_PLANS = 64  # batch sizes remembered
+_MOST_SIZES = 64  # of batches, remembered
 MOST_ADDED = 2**62  # far from where the count of additions would overflow
 
 
@@ -67,7 +83,7 @@ class Memory:
             raise ValueError("outcomes are counted within groups: they need groups")
         self.layout = layout
         self.capacity = capacity
-        self._plans: dict[int, Plan] = {}
+        self._batches: dict[int, SpareBatches] = {}
         self.rows = layout.new_rows(capacity)
         self.index: Index = new_index(capacity, capacity, grouped=grouped, floors=floors)
         groups = capacity if grouped else 0
@@ -134,12 +150,12 @@ class Memory:
 
     def new_batch(self, size: int) -> Batch:
         """A batch whose columns are not filled yet."""
-        plan = self._plans.get(size)
-        if plan is None:
-            if len(self._plans) == _MOST_PLANS:
-                self._plans.clear()
-            plan = self._plans[size] = batch_plan(self.layout, size, self)
-        return Batch(plan)
+        spares = self._batches.get(size)
+        if spares is None:
+            if len(self._batches) == _MOST_SIZES:
+                self._batches.clear()
+            spares = self._batches[size] = SpareBatches(batch_plan(self.layout, size, self))
+        return spares.take()
 
     def read(self, slots: I64) -> dict[str, NDArray[Any]]:
         """The stored values of live slots, as columns."""
@@ -206,94 +222,9 @@ class Memory:
         return True, ""
 
 
-# Where the arrays of a memory stand in its handle.
-_KEYS, _OUTCOMES, _OUTCOME_KEYS, _GROUP_OUTCOMES = 11, 14, 19, 22
-_ROWS, _TABLE, _OUTCOME_TABLE, _COUNTS, _PEAKS, _STAMPS = range(27, 33)
-
-
-@njit(cache=True, forceinline=True)
-def open_index(handle):
-    """Masses and groups."""
-    return Index(
-        open_vector(handle, 0, np.float64),
-        open_vector(handle, 1, np.int64),
-        open_vector(handle, 2, np.float64),
-        open_vector(handle, 3, np.uint16),
-        open_table(handle, 4, 2, np.int32),
-        open_table(handle, 5, 2, np.int32),
-        open_vector(handle, 6, np.uint8),
-        open_vector(handle, 7, np.int32),
-        open_vector(handle, 8, np.int32),
-        open_vector(handle, 9, np.float64),
-        open_vector(handle, 10, np.float64),
-    )
-
-
-@njit(cache=True, forceinline=True)
-def _open_partition(handle, first):
-    return Partition(
-        open_table(handle, first, 2, np.int32),
-        open_table(handle, first + 1, 2, np.int32),
-        open_vector(handle, first + 2, np.uint8),
-        open_vector(handle, first + 3, np.int32),
-        open_vector(handle, first + 4, np.int32),
-    )
-
-
-@njit(cache=True, forceinline=True)
-def _open_keys(handle, first):
-    return KeyTable(
-        open_vector(handle, first, np.int32),
-        open_vector(handle, first + 1, np.uint32),
-        open_vector(handle, first + 2, np.uint32),
-    )
-
-
-@njit(cache=True, forceinline=True)
-def open_outcomes(handle):
-    """The partition of slots into outcomes."""
-    return _open_partition(handle, _OUTCOMES)
-
-
-@njit(cache=True, forceinline=True)
-def open_group_outcomes(handle):
-    """The partition of outcomes into groups."""
-    return _open_partition(handle, _GROUP_OUTCOMES)
-
-
-@njit(cache=True, forceinline=True)
-def open_counts(handle):
-    return open_vector(handle, _COUNTS, np.int64)
-
-
-@njit(cache=True, forceinline=True)
-def open_peaks(handle):
-    return open_vector(handle, _PEAKS, np.float64)
-
-
-@njit(cache=True, forceinline=True)
-def open_stamps(handle):
-    return open_vector(handle, _STAMPS, np.int64)
-
-
-@njit(cache=True, forceinline=True)
-def open_rows(handle):
-    return open_table(handle, _ROWS, open_counts(handle)[ROW_WORDS], np.uint32)
-
-
-@njit(cache=True, forceinline=True)
-def open_layout(handle):
-    return open_table(handle, _TABLE, LAYOUT_COLUMNS, np.int64)
-
-
-@njit(cache=True, forceinline=True)
-def open_outcome_layout(handle):
-    return open_table(handle, _OUTCOME_TABLE, LAYOUT_COLUMNS, np.int64)
-
-
 @njit(cache=True)
 def _leave_outcome(handle, slot):
-    outcome, emptied = leave_key(_open_keys(handle, _OUTCOME_KEYS), open_outcomes(handle), slot)
+    outcome, emptied = leave_key(open_keys(handle, OUTCOME_KEYS), open_outcomes(handle), slot)
     if emptied:
         leave(open_group_outcomes(handle), outcome)
 
@@ -301,38 +232,35 @@ def _leave_outcome(handle, slot):
 @njit(cache=True)
 def _join_outcome(handle, slot, group, rows, row):
     outcomes = open_outcomes(handle)
-    outcome = intern(_open_keys(handle, _OUTCOME_KEYS), outcomes, rows, row)
+    outcome = intern(open_keys(handle, OUTCOME_KEYS), outcomes, rows, row)
     if outcomes.vec[outcome, 0] == 0:
         join(open_group_outcomes(handle), outcome, group)
     join(outcomes, slot, outcome)
 
 
 @njit(cache=True, forceinline=True)
-def evict(handle, slot):
+def evict(handle, index, keys, slot):
     """Take an entry out of its outcome and its group, and its mass out of the slot.
 
     The sums above the slot are left to what follows in it.
     """
-    index = open_index(handle)
+    if index.items.shape[0] == 0:
+        remove(index, slot)
+        return
     if open_outcomes(handle).items.shape[0] > 0:
         _leave_outcome(handle, slot)
-    if index.items.shape[0] > 0:
-        group = np.int64(index.items[slot, 0])
-        if remove(index, slot) == 0:
-            forget(_open_keys(handle, _KEYS), groups_of(index), group)
-    else:
-        remove(index, slot)
+    group = np.int64(index.items[slot, 0])
+    if remove(index, slot) == 0:
+        forget(keys, groups_of(index), group)
 
 
 @njit(cache=True, forceinline=True)
-def place(handle, slot, row):
-    """Put an entry into an empty slot: find the key's group, join it, store the row, set the mass
-    of the largest priority so far."""
-    index = open_index(handle)
-    rows = open_rows(handle)
+def place(handle, index, keys, rows, slot, row, h):
+    """Put an entry into an empty slot: find the key's group, given its hash, join it, store the
+    row, set the mass of the largest priority so far."""
     group = np.int64(0)
     if index.items.shape[0] > 0:
-        group = intern(_open_keys(handle, _KEYS), groups_of(index), rows, row)
+        group = intern_hashed(keys, groups_of(index), rows, row, h)
         if open_outcomes(handle).items.shape[0] > 0:
             _join_outcome(handle, slot, group, rows, row)
     rows[slot, :] = row
@@ -344,16 +272,25 @@ def place(handle, slot, row):
 def append(handle, block, count):
     """Store entries in the ring, the oldest making room."""
     counts = open_counts(handle)
-    capacity = open_rows(handle).shape[0]
-    row = np.empty(counts[ROW_WORDS], dtype=np.uint32)
+    index = open_index(handle)
+    keys = open_keys(handle, KEYS)
+    rows = open_rows(handle)
+    capacity = rows.shape[0]
+    grouped = index.items.shape[0] > 0
+    row = np.empty(rows.shape[1], dtype=np.uint32)
+    h = np.uint32(0)
     for i in range(count):
         slot = counts[ADDED] % capacity
+        pack_row(block, open_layout(handle), count, i, row)
+        if grouped:  # what the key needs comes while the old entry goes
+            h = touch_key(keys, groups_of(index), row)
         if counts[LIVE] < capacity:
             counts[LIVE] += 1
         else:
-            evict(handle, slot)
-        pack_row(block, open_layout(handle), count, i, row)
-        place(handle, slot, row)
+            evict(handle, index, keys, slot)
+        place(handle, index, keys, rows, slot, row, h)
+    if grouped and counts[LIVE] == capacity:
+        touch_member(index, counts[ADDED] % capacity)  # the next to go
 
 
 @njit(cache=True)

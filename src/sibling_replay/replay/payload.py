@@ -4,7 +4,8 @@ A row holds one transition: first the key (what makes siblings: observation and 
 label), then the outcome (what siblings may differ in: reward, next observation, terminated,
 truncated), then the rest. So "same group" and "same outcome" are comparisons of leading bytes, and
 a draw touches the few cache lines of its row. Rows are whole 32-bit words; boolean arrays take one
-bit an element in a row and one byte an element in a column.
+bit an element in a row and one byte an element in a column. Floats are stored with +0.0 for -0.0:
+equal values are equal bytes.
 
 Transitions enter and leave as a *block*: the columns one after the other, each starting on a
 multiple of eight bytes. The kernels read a table of offsets and widths, so they are compiled once
@@ -23,12 +24,13 @@ import numpy as np
 from numba import njit
 
 from sibling_replay.replay.arrays import I64, U32
+from sibling_replay.replay.touch import touch
 
 OUTCOME_FIELDS = ("reward", "next_obs", "terminated", "truncated")
 
 # Columns of the layout table.
-_WIDTH, _OFFSET, _PACKED, _IS_OUTCOME = range(4)
-LAYOUT_COLUMNS = 4
+_WIDTH, _OFFSET, _PACKED, _IS_OUTCOME, _FLOAT_BYTES = range(5)
+LAYOUT_COLUMNS = 5
 
 _0, _1, _2, _3, _4, _7, _8 = (np.uint64(i) for i in (0, 1, 2, 3, 4, 7, 8))
 
@@ -39,6 +41,7 @@ _LINE = np.uint64(16)  # words in a cache line
 _PACK = np.uint64(0x0102040810204080)
 _BITS = np.uint64(0x8040201008040201)
 _LANES = np.uint64(0x0101010101010101)
+_NEGATIVE = np.uint32(0x80000000)  # the sign of a float, in the last of its words
 _CARRY = np.uint64(0x7F7F7F7F7F7F7F7F)  # added to a lane, sets its top bit unless the lane is zero
 
 
@@ -96,7 +99,7 @@ class Layout:
     """Where every field of a schema lies in a row and in a block."""
 
     fields: dict[str, Field]  # in row order
-    table: I64  # [fields, 4]: width in a column, offset in a row, packed, is outcome
+    table: I64  # [fields, 5]: width in a column, offset in a row, packed, is outcome, bytes a float
     outcome_table: I64  # the rows of `table` that are outcomes
     key_bytes: int
     outcome_bytes: int  # of the key and the outcome together
@@ -111,7 +114,7 @@ class Layout:
             [name for name in fields if name not in OUTCOME_FIELDS and name not in key],
         )
         ordered: dict[str, Field] = {}
-        table: list[tuple[int, int, int, int]] = []
+        table: list[tuple[int, ...]] = []
         ends: list[int] = []
         offset = 0
         for section in sections:
@@ -121,7 +124,10 @@ class Layout:
                 section.remove(name)
                 field = fields[name]
                 offset = -(-offset // field.alignment) * field.alignment
-                table.append((field.width, offset, field.packed, name in OUTCOME_FIELDS))
+                float_bytes = field.dtype.itemsize if field.dtype.kind == "f" else 0
+                table.append(
+                    (field.width, offset, field.packed, name in OUTCOME_FIELDS, float_bytes)
+                )
                 ordered[name] = field
                 offset += field.stored_width
             ends.append(offset)
@@ -167,6 +173,21 @@ def _truths(word):
 
 
 @njit(cache=True)
+def _clear_negative_zeros(row, first, width, float_bytes):
+    """Make +0.0 of -0.0 among the floats in `width` bytes of a row from byte `first` on."""
+    words = float_bytes >> _2
+    if words > _0:
+        for k in range((first >> _2) + words - _1, (first + width) >> _2, words):
+            if row[k] == _NEGATIVE and (words == _1 or row[k - _1] == 0):
+                row[k] = 0
+    else:
+        cells = row.view(np.uint8)
+        for k in range(first + _1, first + width, _2):
+            if cells[k] == 0x80 and cells[k - _1] == 0:
+                cells[k] = 0
+
+
+@njit(cache=True)
 def pack_row(block, table, count, i, row):
     """Entry i of a block of `count` as a row."""
     row[:] = 0
@@ -193,20 +214,20 @@ def pack_row(block, table, count, i, row):
         else:
             for k in range(width):
                 cells[offset + k] = block[first + k]
+        if table[f, _FLOAT_BYTES]:
+            _clear_negative_zeros(row, offset, width, np.uint64(table[f, _FLOAT_BYTES]))
         start += ((np.uint64(count) * width + _7) >> _3) << _3
 
 
-@njit(cache=True)
-def _touch(words, stride, slots):
-    """Read one word of every cache line of some rows, so that their misses overlap: unpacking row
-    by row would wait for each. Returns something of what was read, so that it is not left out."""
-    touched = np.uint32(0)
+@njit(cache=True, forceinline=True)
+def _touch_rows(rows, slots):
+    """Touch every cache line of some rows."""
+    stride = np.uint64(rows.shape[1])
     for i in range(np.uint64(slots.size)):
         first = np.uint64(slots[i]) * stride
         for word in range(_0, stride, _LINE):
-            touched ^= words[first + word]
-        touched ^= words[first + stride - _1]
-    return touched
+            touch(rows, first + word)
+        touch(rows, first + stride - _1)
 
 
 @njit(cache=True)
@@ -222,8 +243,8 @@ def gather(rows, table, slots, outcome_slots, block, start):
     out_words = block.view(np.uint32)
     out_doubles = block.view(np.uint64)
     out = np.uint64(start)
-    if stride > _LINE and table.shape[0] > 0:
-        out_words[out >> _2] = _touch(words, stride, outcome_slots)
+    if table.shape[0] > 0:
+        _touch_rows(rows, outcome_slots)
     for f in range(table.shape[0]):
         width = np.uint64(table[f, _WIDTH])
         offset = np.uint64(table[f, _OFFSET])

@@ -14,16 +14,18 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sibling_replay.replay.arrays import I64
-from sibling_replay.replay.memory import (
+from sibling_replay.replay.index import groups_of
+from sibling_replay.replay.intern import touch_key
+from sibling_replay.replay.memory import MOST_ADDED, Memory, evict, place
+from sibling_replay.replay.opened import (
     ADDED,
+    KEYS,
     LIVE,
-    MOST_ADDED,
-    Memory,
-    evict,
     open_counts,
     open_index,
+    open_keys,
+    open_rows,
     open_stamps,
-    place,
 )
 from sibling_replay.replay.payload import LAYOUT_COLUMNS, Layout
 from sibling_replay.replay.tree import lower_min, raise_sum
@@ -87,14 +89,19 @@ def put_rows(handle, slots, rows):
     """Fill slots in order, whatever they hold."""
     counts = open_counts(handle)
     stamps = open_stamps(handle)
+    index = open_index(handle)
+    keys = open_keys(handle, KEYS)
+    h = np.uint32(0)
     for i in range(slots.size):
         slot = slots[i]
+        if index.items.shape[0] > 0:
+            h = touch_key(keys, groups_of(index), rows[i])
         if stamps[slot] == MOST_ADDED:
             counts[LIVE] += 1
         else:
-            evict(handle, slot)
+            evict(handle, index, keys, slot)
         stamps[slot] = counts[ADDED]
-        place(handle, slot, rows[i])
+        place(handle, index, keys, open_rows(handle), slot, rows[i], h)
 
 
 @njit(cache=True)
@@ -103,11 +110,12 @@ def remove_slots(handle, slots):
     counts = open_counts(handle)
     stamps = open_stamps(handle)
     index = open_index(handle)
+    keys = open_keys(handle, KEYS)
     for i in range(slots.size):
         slot = slots[i]
         if stamps[slot] == MOST_ADDED:
             continue
-        evict(handle, slot)
+        evict(handle, index, keys, slot)
         if index.slot_floors.size > 0:
             lower_min(index.slot_floors, index.levels, slot, np.inf)
         raise_sum(index.tree, index.levels, slot)

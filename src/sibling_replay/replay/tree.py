@@ -8,8 +8,8 @@ keep it right for ever:
 * a query that rounding pushes past the end of a node falls back to the last child that has mass,
   so it never lands on an empty slot, for any target in [0, total].
 
-A whole batch descends level by level, without branches, so the cache misses of all its draws
-overlap.
+A whole batch descends level by level, without branches, and touches the nodes of a level before it
+works on them, so the cache misses of all its draws overlap.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ import numpy as np
 from numba import njit
 
 from sibling_replay.replay.arrays import F64, I64, aligned_zeros
+from sibling_replay.replay.touch import touch
 
 FANOUT = 8
 _CACHE_LINE_BYTES = 64
+_NEAR_NODES = 4096  # a level of so many is 32 KiB: the nearest cache
 _0, _1, _2, _3, _4, _5, _6, _7 = (np.uint64(i) for i in range(8))
 
 
@@ -113,11 +115,12 @@ def find(tree, levels, targets, out):
 
     The total must be positive. Target t falls on the first slot whose cumulative mass exceeds t.
     """
-    before = np.empty(8)  # mass before each child; looked up rather than selected: no branches
-    before[0] = 0.0
     out[:] = 0
     for level in range(levels.size - 2, -1, -1):
         start = np.uint64(levels[level])
+        if levels[level + 1] - levels[level] > _NEAR_NODES:
+            for i in range(np.uint64(targets.size)):
+                touch(tree, start + (np.uint64(out[i]) << _3))
         for i in range(np.uint64(targets.size)):
             t = targets[i]
             node = np.uint64(out[i]) << _3
@@ -140,15 +143,15 @@ def find(tree, levels, targets, out):
                 + np.uint64(s6 <= t)
                 + np.uint64(s7 <= t)
             )
-            before[1] = s0
-            before[2] = s1
-            before[3] = s2
-            before[4] = s3
-            before[5] = s4
-            before[6] = s5
-            before[7] = s6
+            before = s0 if s0 <= t else 0.0  # running sums never fall: the last that fits
+            before = s1 if s1 <= t else before
+            before = s2 if s2 <= t else before
+            before = s3 if s3 <= t else before
+            before = s4 if s4 <= t else before
+            before = s5 if s5 <= t else before
+            before = s6 if s6 <= t else before
             if child <= _7:
-                targets[i] = t - before[child]
+                targets[i] = t - before
             else:  # past the end by rounding: the last child that has mass, and its end
                 child = _7
                 while child > _0 and tree[first + child] == 0.0:

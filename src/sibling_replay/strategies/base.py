@@ -56,6 +56,8 @@ class Strategy(ABC):
     normalize: Normalize = "batch"
 
     needs_groups: ClassVar[bool] = False
+    _trained: ClassVar[int]  # what a prioritized draw trains on (see `draws`)
+    _uniforms: ClassVar[int] = 1  # that it takes an entry
     _normalize: ClassVar[int]  # the code of `normalize` for the kernels; set per instance
 
     def __post_init__(self) -> None:
@@ -87,9 +89,15 @@ class Strategy(ABC):
             return None
         return "groups" if self.needs_groups else "slots"
 
-    @abstractmethod
     def draw(self, memory: Memory, size: int, beta: float, uniforms: Uniforms) -> Batch:
         """Draw a minibatch from a memory that has entries."""
+        batch = memory.new_batch(size)
+        block, start = uniforms.reserve(self._uniforms * size)
+        if not draw_prioritized(
+            memory.handle, block, start, batch.block, size, beta, self._normalize, self._trained
+        ):
+            raise ValueError("the total priority mass is zero: there is nothing to draw from")
+        return batch
 
     @abstractmethod
     def law(self, masses: F64, groups: I64) -> Law:
@@ -104,13 +112,3 @@ class Strategy(ABC):
     def options(self) -> dict[str, Any]:
         """The options, as plain data."""
         return asdict(self)
-
-    def _draw_prioritized(
-        self, memory: Memory, size: int, beta: float, uniforms: F64, trained: int
-    ) -> Batch:
-        batch = memory.new_batch(size)
-        if not draw_prioritized(
-            memory.handle, uniforms, batch.block, size, beta, self._normalize, trained
-        ):
-            raise ValueError("the total priority mass is zero: there is nothing to draw from")
-        return batch

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from sibling_replay.replay.index import draw_subset, find, pick, stratify
-from sibling_replay.replay.memory import (
+from sibling_replay.replay.index import draw_subset, find, pick, stratify, touch_leaves
+from sibling_replay.replay.opened import (
     ADDED,
     LIVE,
     open_counts,
@@ -74,13 +74,13 @@ def draw_uniform(handle, uniforms, block):
 
 
 @njit(cache=True)
-def draw_prioritized(handle, uniforms, block, size, beta, normalize, trained):
+def draw_prioritized(handle, uniforms, start, block, size, beta, normalize, trained):
     """Stratified anchors (eq. 2) and, by `trained`, what is learned from them.
 
     ANCHOR: the anchor itself. SIBLING: a uniform sibling (eq. 9). ANCHOR_WITH_OUTCOME: the anchor
     with the outcome of a uniform sibling, which is an outcome drawn by its count in the group.
-    ANCHOR_FOR_AVERAGE: the anchor, weighted by its group. The first `size` uniforms choose anchors,
-    the next, if used, siblings. Returns False if there is no mass.
+    ANCHOR_FOR_AVERAGE: the anchor, weighted by its group. The first `size` uniforms from `start` on
+    choose anchors, the next, if used, siblings. Returns False if there is no mass.
     """
     index = open_index(handle)
     counts = open_counts(handle)
@@ -90,15 +90,17 @@ def draw_prioritized(handle, uniforms, block, size, beta, normalize, trained):
     slots, anchors, outcome_slots, groups, group_sizes, weights, fields = _open_header(block, size)
     block.view(np.int64)[0] = counts[ADDED]
     means = np.empty(size)
-    stratify(index, uniforms, means)
+    stratify(index, uniforms[start:], means)
     find(index, means, anchors)
     _look_up_groups(index, anchors, groups, group_sizes)
     if trained == SIBLING or trained == ANCHOR_WITH_OUTCOME:
         for b in range(size):
-            outcome_slots[b] = pick(index, groups[b], uniforms[size + b])
+            outcome_slots[b] = pick(index, groups[b], uniforms[start + size + b])
     else:
         outcome_slots[:] = anchors
     slots[:] = outcome_slots if trained == SIBLING else anchors
+    if trained == SIBLING:  # their refresh follows: these waits overlap with those for the rows
+        touch_leaves(index, slots)
     if trained == ANCHOR:
         for b in range(size):
             means[b] = index.tree[np.uint64(anchors[b])]

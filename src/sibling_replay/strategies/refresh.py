@@ -6,7 +6,8 @@ import numpy as np
 from numba import njit
 
 from sibling_replay.replay.index import assign
-from sibling_replay.replay.memory import (
+from sibling_replay.replay.memory import overwritten
+from sibling_replay.replay.opened import (
     ADDED,
     DROPPED,
     LIVE,
@@ -17,7 +18,6 @@ from sibling_replay.replay.memory import (
     open_peaks,
     open_rows,
     open_stamps,
-    overwritten,
 )
 from sibling_replay.replay.partition import member
 from sibling_replay.strategies.power import write_powers

@@ -10,7 +10,8 @@ import numpy as np
 
 from sibling_replay.replay.arrays import F64, I64
 from sibling_replay.replay.batch import Batch, Outcomes, Plan
-from sibling_replay.replay.memory import DROPPED, Memory
+from sibling_replay.replay.memory import Memory
+from sibling_replay.replay.opened import DROPPED
 from sibling_replay.rng import Uniforms
 from sibling_replay.strategies.base import Strategy, refuse_unfit
 from sibling_replay.strategies.draws import (
@@ -43,6 +44,7 @@ class SiblingAverage(Strategy):
     update_all_siblings: bool = False
 
     needs_groups: ClassVar[bool] = True
+    _trained: ClassVar[int] = ANCHOR_FOR_AVERAGE
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -64,7 +66,7 @@ class SiblingAverage(Strategy):
         return self.max_siblings is None
 
     def draw(self, memory: Memory, size: int, beta: float, uniforms: Uniforms) -> Batch:
-        batch = self._draw_prioritized(memory, size, beta, uniforms.take(size), ANCHOR_FOR_AVERAGE)
+        batch = super().draw(memory, size, beta, uniforms)
         starts = np.empty(size + 1, dtype=np.int64)
         if self.max_siblings is None:
             count_outcomes(memory.handle, batch.groups, starts)

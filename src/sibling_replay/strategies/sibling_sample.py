@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sibling_replay.replay.arrays import F64, I64
-from sibling_replay.replay.batch import Batch
-from sibling_replay.replay.memory import Memory
-from sibling_replay.rng import Uniforms
 from sibling_replay.strategies.base import Strategy
 from sibling_replay.strategies.draws import SIBLING
 from sibling_replay.strategies.laws import (
@@ -24,9 +21,8 @@ class SiblingSample(Strategy):
     (n_g S / (N s_g))^beta (eq. 10); the trained sibling is refreshed."""
 
     needs_groups: ClassVar[bool] = True
-
-    def draw(self, memory: Memory, size: int, beta: float, uniforms: Uniforms) -> Batch:
-        return self._draw_prioritized(memory, size, beta, uniforms.take(2 * size), SIBLING)
+    _trained: ClassVar[int] = SIBLING
+    _uniforms: ClassVar[int] = 2
 
     def law(self, masses: F64, groups: I64) -> Law:
         sibling = sibling_probabilities(masses, groups)

@@ -90,22 +90,22 @@ class RunConfig:
         if self.update_all_siblings and not self.method.startswith("AVG"):
             raise ValueError(f"update_all_siblings is for AVG; the method is {self.method!r}")
         for name in ("steps", "capacity", "target_interval", "eval_episodes", "eval_interval"):
-            _require(self, name, _is_int(self, name) and getattr(self, name) >= 1, "an int >= 1")
+            require(self, name, is_int(self, name) and getattr(self, name) >= 1, "an int >= 1")
         for name in ("batch_size", "hidden"):
-            _require(self, name, _is_int(self, name) and getattr(self, name) >= 1, "an int >= 1")
+            require(self, name, is_int(self, name) and getattr(self, name) >= 1, "an int >= 1")
         for name in ("seed", "learning_starts", "epsilon_decay_steps", "beta_updates"):
-            _require(self, name, _is_int(self, name) and getattr(self, name) >= 0, "an int >= 0")
-        _require(
+            require(self, name, is_int(self, name) and getattr(self, name) >= 0, "an int >= 0")
+        require(
             self,
             "diagnostics_every",
-            _is_int(self, "diagnostics_every") and self.diagnostics_every >= 0,
+            is_int(self, "diagnostics_every") and self.diagnostics_every >= 0,
             "an int >= 0",
         )
         for name in ("learning_rate", "grad_clip"):
-            _require(self, name, 0 < getattr(self, name) < math.inf, "positive and finite")
+            require(self, name, 0 < getattr(self, name) < math.inf, "positive and finite")
         for name in ("epsilon_start", "epsilon_end", "beta_start", "beta_end", "gamma"):
-            _require(self, name, 0 <= getattr(self, name) <= 1, "between 0 and 1")
-        _require(self, "alpha", 0 <= self.alpha < math.inf, "non-negative and finite")
+            require(self, name, 0 <= getattr(self, name) <= 1, "between 0 and 1")
+        require(self, "alpha", 0 <= self.alpha < math.inf, "non-negative and finite")
 
     def beta(self, update: int) -> float:
         """Importance exponent of an update, counted from 0 (the paper: 0.4 toward 1)."""
@@ -116,12 +116,14 @@ class RunConfig:
         return float(linear(self.epsilon_start, self.epsilon_end, self.epsilon_decay_steps, step))
 
 
-def _is_int(config: RunConfig, name: str) -> bool:
+def is_int(config: object, name: str) -> bool:
+    """Whether a setting is a whole number, and not a bool that passes for one."""
     value = getattr(config, name)
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _require(config: RunConfig, name: str, condition: bool, what: str) -> None:
+def require(config: object, name: str, condition: bool, what: str) -> None:
+    """Refuse a setting by name."""
     if not condition:
         raise ValueError(f"{name} must be {what}, got {getattr(config, name)!r}")
 

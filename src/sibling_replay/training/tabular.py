@@ -37,11 +37,13 @@ from sibling_replay.training.config import RunConfig, gym_id
 from sibling_replay.training.loop import (
     CLOCK,
     Curve,
+    Draws,
     Run,
     Settings,
     World,
     advance,
 )
+from sibling_replay.training.measure import measure
 from sibling_replay.training.network import initial_layers, new_network
 from sibling_replay.training.results import RunResult
 
@@ -54,30 +56,29 @@ Observer = Callable[[Run], dict[str, float]]
 def train(
     config: RunConfig,
     *,
-    observe: Observer | None = None,
+    observe: Observer = measure,
     dtype: DTypeLike = np.float32,
     chunk_steps: int = CHUNK_STEPS,
 ) -> RunResult:
     """Run to the end and return the evaluation curve.
 
-    `observe` is called at every step that `config.diagnostics_every` divides, once learning has
-    started, after sampling and before the update; it must leave the run as it is. What it returns
+    At every step that `config.diagnostics_every` divides, once learning has started, `observe` is
+    called after sampling and before the update; it must leave the run as it is. What it returns
     becomes the columns of `RunResult.diagnostics`, beside the step.
     """
-    run = new_run(config, dtype)
+    run, draws = new_run(config, dtype)
     rows = []
-    every = config.diagnostics_every if observe is not None else 0
+    every = config.diagnostics_every
     step = 0
     while step < config.steps:
         stop = min(step + chunk_steps, config.steps)
         if every > 0:
             stop = min(stop, (step // every + 1) * every)
-        advance(run, stop, every > 0 and stop % every == 0)
+        advance(run, draws, stop, every > 0 and stop % every == 0)
         step = stop
         if run.clock["paused"][0]:
-            assert observe is not None
             rows.append({"step": step, **observe(run)})
-    advance(run, config.steps, False)  # the rest of the last step, if it was paused
+    advance(run, draws, config.steps, False)  # the rest of the last step, if it was paused
     return result_of(run, config, rows)
 
 
@@ -92,12 +93,13 @@ def result_of(run: Run, config: RunConfig, rows: list[dict[str, float]]) -> RunR
         episodes=int(run.clock["episodes"][0]),
         updates=int(run.clock["updates"][0]),
         diagnostics={
-            key: np.array([row[key] for row in rows]) for key in (rows[0] if rows else ())
+            key: np.array([row[key] for row in rows], np.int64 if key == "step" else np.float32)
+            for key in (rows[0] if rows else ())
         },
     )
 
 
-def new_run(config: RunConfig, dtype: DTypeLike = np.float32) -> Run:
+def new_run(config: RunConfig, dtype: DTypeLike = np.float32) -> tuple[Run, Draws]:
     """The state of a run before its first step: the environment is reset, the buffer is empty."""
     model = tabular_model(config.env)
     n_groups, width = model.n_states * model.n_actions, 2 * model.next_state.shape[2]
@@ -110,7 +112,7 @@ def new_run(config: RunConfig, dtype: DTypeLike = np.float32) -> Run:
     clock["state"] = np.argmax(model.initial_cumulative > env_rng.random())
     batch = new_batch(config, width, dtype)
     most_evaluations = config.steps // config.eval_interval + 1
-    return Run(
+    run = Run(
         settings=Settings(
             method=method_code(config.method),
             steps=config.steps,
@@ -145,11 +147,9 @@ def new_run(config: RunConfig, dtype: DTypeLike = np.float32) -> Run:
             policy=np.zeros(model.n_states, np.int64),
         ),
         clock=clock,
-        env_rng=env_rng,
-        explore_rng=rng.explore,
-        replay_rng=rng.replay,
-        eval_rng=eval_rng,
+        visits=np.zeros((2, n_groups), np.int64),
     )
+    return run, Draws(env=env_rng, explore=rng.explore, replay=rng.replay, eval=eval_rng)
 
 
 def tabular_model(env: str) -> TabularModel:

@@ -1,14 +1,13 @@
-"""The algorithm, readably: Double DQN with a `ReplayBuffer`, in torch, on any Gymnasium env.
+"""The compiled trainer's algorithm in torch, on any Gymnasium environment.
 
 This is what the compiled trainer must agree with: given the same config on a tabular environment,
-both take the same actions, draw the same slots and reach the same values up to rounding. The loop
-is a generator of steps; logging, evaluation and tests observe it from outside. How the paper's text
-is read is said in `tabular`.
+both take the same actions, draw the same slots and reach the same values up to rounding. Learner
+and loop are those of every torch run (`torch_dqn`). How the paper's text is read is said in
+`tabular`.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,19 +17,9 @@ import gymnasium as gym
 import numpy as np
 import torch
 from gymnasium import spaces
-from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
-from sibling_replay import (
-    Batch,
-    Prioritized,
-    ReplayBuffer,
-    SiblingAverage,
-    SiblingModel,
-    SiblingSample,
-    Strategy,
-    Uniform,
-)
+from sibling_replay import ReplayBuffer, SiblingAverage, Strategy
 from sibling_replay.envs import TabularModel
 from sibling_replay.rng import streams
 from sibling_replay.training.config import RunConfig, gym_id
@@ -38,121 +27,11 @@ from sibling_replay.training.loop import LONGEST_EVALUATION
 from sibling_replay.training.network import initial_layers
 from sibling_replay.training.results import RunResult
 from sibling_replay.training.tabular import SEED_BOUND
+from sibling_replay.training.torch_dqn import KINDS, DoubleDQN, Position, Step, interact
 
 IsSuccess = Callable[
     [Any, Any, float, Any, bool], bool
 ]  # obs, action, reward, next_obs, terminated
-
-
-class DoubleDQN:
-    """A Q-network with its target and optimizer. Discrete observations become one-hot."""
-
-    def __init__(
-        self,
-        network: nn.Module,
-        observation_space: gym.Space[Any],
-        *,
-        gamma: float,
-        learning_rate: float,
-        grad_clip: float,
-    ) -> None:
-        self.network = network
-        self.target = copy.deepcopy(network)
-        self.optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate)
-        self.gamma = gamma
-        self.grad_clip = grad_clip
-        self.dtype = next(network.parameters()).dtype
-        self._one_hot: Tensor | None = None
-        if isinstance(observation_space, spaces.Discrete):
-            self._one_hot = torch.eye(int(observation_space.n), dtype=self.dtype)
-
-    def features(self, obs: Any) -> Tensor:
-        """A batch of observations as the network takes it."""
-        if self._one_hot is not None:
-            return self._one_hot[torch.as_tensor(obs)]
-        return torch.as_tensor(obs).to(self.dtype)
-
-    @torch.no_grad()
-    def greedy(self, obs: Any) -> int:
-        """The action of largest value; of equal ones the first."""
-        return int(self.network(self.features(np.asarray(obs)[None])).argmax())
-
-    def update(self, batch: Batch) -> NDArray[Any]:
-        """One optimizer step on the weighted squared TD error. Returns the TD errors before it."""
-        outcomes = batch.outcomes  # several an entry for AVG, else one
-        with torch.no_grad():
-            next_obs = self.features(outcomes.next_obs)
-            best = self.network(next_obs).argmax(dim=1, keepdim=True)
-            bootstrap = self.target(next_obs).gather(1, best).squeeze(1)
-            going = torch.as_tensor(~(outcomes.terminated | outcomes.truncated)).to(self.dtype)
-            reward = torch.as_tensor(outcomes.reward).to(self.dtype)
-            targets = batch.average(reward + self.gamma * going * bootstrap)  # eq. 11, eq. 12
-
-        action = torch.as_tensor(batch.action)[:, None]
-        values = self.network(self.features(batch.obs)).gather(1, action).squeeze(1)
-        errors = targets - values
-        loss = (torch.as_tensor(batch.weights) * errors**2).mean()
-
-        self.optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(self.network.parameters(), self.grad_clip)
-        self.optimizer.step()
-        before: NDArray[Any] = errors.detach().numpy()
-        return before
-
-    def copy_target(self) -> None:
-        """The hard target update."""
-        self.target.load_state_dict(self.network.state_dict())
-
-
-@dataclass(frozen=True)
-class Step:
-    """One environment step and, once learning has started, the update that followed it."""
-
-    number: int  # from 1
-    obs: Any
-    action: int
-    reward: float
-    next_obs: Any
-    terminated: bool
-    truncated: bool
-    batch: Batch | None
-    td_errors: NDArray[Any] | None  # [B] target minus value, before the optimizer step
-
-
-def interact(
-    env: gym.Env[Any, Any],
-    learner: DoubleDQN,
-    buffer: ReplayBuffer,
-    config: RunConfig,
-    explore: np.random.Generator,
-    seed: int,
-) -> Iterator[Step]:
-    """The training loop: act, store, draw, update, refresh. Yields after every step."""
-    n_actions = int(env.action_space.n)  # type: ignore[attr-defined]
-    obs, _ = env.reset(seed=seed)
-    updates = 0
-    for number in range(1, config.steps + 1):
-        chance, which = explore.random(2)
-        explores = chance < config.epsilon(number - 1)
-        action = int(which * n_actions) if explores else learner.greedy(obs)
-
-        next_obs, reward, terminated, truncated, _ = env.step(action)
-        buffer.add(obs, action, float(reward), next_obs, terminated, truncated)
-
-        batch = td_errors = None
-        if number >= config.learning_starts:
-            batch = buffer.sample(config.batch_size, config.beta(updates))
-            td_errors = learner.update(batch)
-            buffer.update_priorities(batch, np.abs(td_errors))
-            updates += 1
-        if number % config.target_interval == 0:
-            learner.copy_target()
-
-        yield Step(
-            number, obs, action, float(reward), next_obs, terminated, truncated, batch, td_errors
-        )
-        obs = env.reset()[0] if terminated or truncated else next_obs
 
 
 def evaluate(
@@ -194,7 +73,9 @@ class Setup:
     eval_seed: int
 
     def steps(self, config: RunConfig) -> Iterator[Step]:
-        return interact(self.env, self.learner, self.buffer, config, self.explore, self.seed)
+        obs, _ = self.env.reset(seed=self.seed)
+        start = Position(0, 0, obs)
+        return interact(self.env, self.learner, self.buffer, config, self.explore, start)
 
 
 def set_up(
@@ -250,13 +131,7 @@ def strategy_of(config: RunConfig) -> Strategy:
             max_siblings=config.max_siblings,
             update_all_siblings=config.update_all_siblings,
         )
-    kinds: dict[str, Callable[..., Strategy]] = {
-        "DDQN": Uniform,
-        "PER": Prioritized,
-        "SAMPLE": SiblingSample,
-        "MODEL": SiblingModel,
-    }
-    return kinds[config.method](alpha=config.alpha)
+    return KINDS[config.method](alpha=config.alpha)
 
 
 def table_success(env: gym.Env[Any, Any]) -> IsSuccess:

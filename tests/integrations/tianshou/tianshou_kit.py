@@ -38,7 +38,7 @@ def make_dqn(seed: int, **options) -> DQN:
 
 def train(algorithm: DQN, buffer, seed: int, steps: int) -> np.ndarray:
     """Tianshou's own trainer, an update of 32 every second environment step. Returns the action
-    values after each epoch: [epochs, 2]."""
+    values before each collection of 20 steps: [steps / 20, 2]."""
     envs = DummyVectorEnv([make_env for _ in range(ENVS)])
     envs.seed(seed)
     collector = Collector(algorithm, envs, buffer, exploration_noise=True)

@@ -1,0 +1,169 @@
+"""Writes the tables of README.md and REPRODUCING.md from results/: `python docs/write_results.py`.
+
+A block lies between `<!-- NAME -->` and `<!-- /NAME -->`. A test fails when a committed block is
+not what the committed results give.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import polars as pl
+
+from sibling_replay.experiments import store, tables
+from sibling_replay.experiments.frozen_lake_shift import target_shifts
+from sibling_replay.experiments.spec import LAKES
+from sibling_replay.training.tabular import tabular_model
+
+ROOT = Path(__file__).parent.parent
+PAGES = ("README.md", "REPRODUCING.md")
+AGREES = 1.96  # combined standard errors: the combined 95 % interval
+
+
+def blocks() -> dict[str, str]:
+    exact = tables.compare_exact(store.load_runs(ROOT / "results" / "exact.parquet"))
+    runs = store.load_runs(ROOT / "results" / "grid.parquet")
+    grid, distortion = tables.compare_grid(runs), tables.compare_distortion(runs)
+    return {
+        "main comparison": main_comparison(exact),
+        "distortion": distortion_table(distortion),
+        "agreement": agreement(exact, grid, distortion),
+        "far": far(exact, grid, distortion),
+        "analytic": analytic(),
+        "speed": speed((ROOT / "benchmarks" / "replay.md").read_text()),
+    }
+
+
+def main_comparison(compared: pl.DataFrame) -> str:
+    """AUC return and late or final success of every method, ours and the paper's."""
+    head = ["environment", "method", "AUC return", "paper", "late or final success", "paper"]
+    lines = [_row(head), _row(["---", "---", "---:", "---:", "---:", "---:"])]
+    for (env, method), rows in compared.group_by("env", "method", maintain_order=True):
+        success = "late_success" if env in LAKES else "final_success"
+        cells = []
+        for metric in ("auc_return", success):
+            (row,) = rows.filter(metric=metric).iter_rows(named=True)
+            cells += [_pm(row["mean"], row["se"]), _pm(row["paper_mean"], row["paper_se"])]
+        lines.append(_row([str(env), str(method), *cells]))
+    return "\n".join(lines)
+
+
+def distortion_table(compared: pl.DataFrame) -> str:
+    what = {
+        "per_conditional_abs_before_is": "PER, absolute conditional shift before IS",
+        "per_conditional_abs_after_is": "PER, the same after unnormalised IS",
+        "sampled_signed_per": "PER, signed shift of the sampled targets",
+        "sampled_signed_sample": "SAMPLE, signed shift of the sampled targets",
+        "risky_outcome_tv": "PER, outcome TV of the risky arm",
+        "risky_shift_before_is": "PER, target shift of the risky arm before IS",
+        "risky_shift_after_is": "PER, the same after unnormalised IS",
+    }
+    lines = [_row(["environment", "what", "ours", "paper", "apart"])]
+    lines.append(_row(["---", "---", "---:", "---:", "---:"]))
+    for row in compared.iter_rows(named=True):
+        digits = 4 if abs(row["paper_mean"]) < 0.1 else 2
+        ours = _pm(row["mean"], row["se"], digits)
+        paper = _pm(row["paper_mean"], row["paper_se"], digits)
+        apart = f"{row['distance']:+.1f}"
+        lines.append(_row([row["env"], what[row["metric"]], ours, paper, apart]))
+    return "\n".join(lines)
+
+
+def agreement(exact: pl.DataFrame, grid: pl.DataFrame, distortion: pl.DataFrame) -> str:
+    parts = {"tabular metrics (main comparison)": exact}
+    for env in grid["env"].unique(maintain_order=True):
+        cells = grid.filter(env=env)
+        parts[f"sweep, {env}: means"] = cells.filter(pl.col("metric") != "diff")
+        parts[f"sweep, {env}: paired differences"] = cells.filter(metric="diff")
+    parts["target shifts and Bandit's risky arm"] = distortion
+    lines = [_row(["published numbers", "compared", "within 1.96", "within 3", "mean signed"])]
+    lines.append(_row(["---", "---:", "---:", "---:", "---:"]))
+    totals = [0, 0, 0]
+    for name, part in parts.items():
+        close, count = tables.within(part, AGREES)
+        near, _ = tables.within(part, 3.0)
+        finite = part["distance"].drop_nulls()
+        finite = finite.filter(finite.is_finite())
+        lines.append(_row([name, str(count), str(close), str(near), f"{finite.mean():+.2f}"]))
+        totals = [a + b for a, b in zip(totals, (count, close, near), strict=True)]
+    lines.append(_row(["**all**", *(f"**{n}**" for n in totals), ""]))
+    return "\n".join(lines)
+
+
+def far(exact: pl.DataFrame, grid: pl.DataFrame, distortion: pl.DataFrame) -> str:
+    """Every number more than 3 combined standard errors from the published one."""
+    lines = [_row(["number", "ours", "paper", "apart"]), _row(["---", "---:", "---:", "---:"])]
+    for part in (exact, grid, distortion):
+        for row in part.filter(pl.col("distance").abs() > 3.0).iter_rows(named=True):
+            keys = [row[k] for k in ("env", "method", "alpha", "beta", "metric") if k in row]
+            name = ", ".join(f"{key:g}" if isinstance(key, float) else key for key in keys)
+            ours, paper = _pm(row["mean"], row["se"], 3), _pm(row["paper_mean"], row["paper_se"], 3)
+            lines.append(_row([name, ours, paper, f"{row['distance']:+.1f}"]))
+    return "\n".join(lines)
+
+
+def analytic() -> str:
+    lines = [
+        _row(["analytic shift", "every reachable state", "visited more than 1e-8 times", "paper"])
+    ]
+    lines.append(_row(["---", "---:", "---:", "---:"]))
+    for env, paper in (("FrozenLake-H100/H300", "-50.4"), ("FrozenLake-H50", "-15.3")):
+        model = tabular_model(env)
+        reachable, visited = target_shifts(model, visited=1e-30)[0], target_shifts(model)[0]
+        lines.append(_row([env, f"{reachable.shift:.3f}", f"{visited.shift:.3f}", paper]))
+    return "\n".join(lines)
+
+
+def speed(page: str) -> str:
+    """Whole cycles as `make bench` wrote them, and the ratios in a sentence."""
+    table = page.split("## Whole cycles")[1].split("##")[0].strip().splitlines()
+    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in table]
+    head = rows[0]
+    kept = [i for i, name in enumerate(head) if " / PER" not in name or name == "SAMPLE / PER"]
+    lines = [_row([row[i] for i in kept]) for row in rows]
+    peers = [i for i, name in enumerate(head) if name in ("cpprb", "Tianshou", "TorchRL")]
+    ours, sample = head.index("ours, PER"), head.index("ours, SAMPLE")
+    faster: dict[str, list[float]] = {"32": [], "256": []}
+    dearer = []
+    for row in rows[2:]:
+        batch = row[0].rsplit(" ", 1)[1]
+        faster[batch].append(min(float(row[i]) for i in peers) / float(row[ours]))
+        dearer.append(float(row[sample]) / float(row[ours]))
+    ranges = {batch: f"{min(r):.1f} to {max(r):.1f}" for batch, r in faster.items()}
+    return "\n".join(lines) + (
+        f"\n\nPER is {ranges['32']} times faster than the fastest peer at batch 32 and "
+        f"{ranges['256']} times at batch 256; SAMPLE costs {min(dearer):.2f} to {max(dearer):.2f} "
+        "times our PER."
+    )
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _pm(mean: float | None, se: float | None, digits: int = 2) -> str:
+    if mean is None:
+        return "not printed"
+    return f"{mean:.{digits}f}" + ("" if se is None else f" ± {se:.{digits}f}")
+
+
+def fill(text: str, contents: dict[str, str]) -> str:
+    """The text with the content of every block it has replaced."""
+    for name, content in contents.items():
+        pattern = re.compile(
+            rf"(<!-- {re.escape(name)} -->\n).*?(<!-- /{re.escape(name)} -->)", re.S
+        )
+        text = pattern.sub(lambda found, c=content: f"{found[1]}{c}\n{found[2]}", text)
+    return text
+
+
+def main() -> None:
+    contents = blocks()
+    for page in PAGES:
+        path = ROOT / page
+        path.write_text(fill(path.read_text(), contents))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""The MinAtar half of the command line: encoders for latent siblings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+from rich.console import Console
+
+from sibling_replay.envs import GAMES
+from sibling_replay.experiments.display import new_console
+from sibling_replay.experiments.encoder_report import (
+    LEAST_MEDIAN,
+    LEAST_SUPPORTED,
+    SAMPLE,
+    inspect,
+    packed_codes,
+    recommend,
+    sample,
+    support_frame,
+    support_table,
+)
+from sibling_replay.grouping.support import SUPPORTED
+from sibling_replay.training.encoders import (
+    EncoderConfig,
+    EncoderFile,
+    encoder_files,
+    load_encoder,
+    paper_codes,
+    save_encoder,
+)
+
+if TYPE_CHECKING:
+    from sibling_replay.training.torch_vqvae import Progress
+
+Game = Annotated[str, tyro.conf.arg(help=f"One of {', '.join(GAMES)}.")]
+
+REPORT_EVERY = 5_000  # updates
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a VQ-VAE on random play and freeze its encoder; rerun it after any interruption."""
+
+    game: Game
+    grid: str = "2x1"
+    """Rows x columns of codes (paper: 2x1)."""
+    codes: int | None = None
+    """Codebook size K (paper, and default: 16, and 32 for SpaceInvaders)."""
+    loss: Literal["bce", "mse"] = "bce"
+    """Of reconstruction (paper: bce)."""
+    seed: int = 0
+    """Of collection, initial weights and minibatches."""
+    observations: int = 1_500_000
+    """Of a uniformly random policy (paper: 1.5 million)."""
+    updates: int = 100_000
+    """Minibatches of 256 (paper: 100,000)."""
+    out: Path = Path("encoders")
+    """Directory; gets <name>/ with observations and checkpoints, and <name>.npz."""
+
+    def run(self, console: Console) -> int:
+        config = EncoderConfig(
+            game=self.game,
+            grid=grid_of(self.grid),
+            codes=paper_codes(self.game) if self.codes is None else self.codes,
+            loss=self.loss,
+            seed=self.seed,
+            observations=self.observations,
+            updates=self.updates,
+        )
+        trained_encoder(config, self.out, console)
+        return 0
+
+
+@dataclass(frozen=True)
+class Inspect:
+    """Print the support of encoders' groups beside the paper's, and draw what shares a code."""
+
+    files: tyro.conf.Positional[tuple[Path, ...]] = ()
+    """Encoder files (default: those of the package)."""
+    transitions: int = SAMPLE
+    """Of random play, none of which an encoder was trained on."""
+    pictures: Path | None = None
+    """Directory for a picture an encoder."""
+    csv: Path | None = None
+    """File for the table."""
+
+    def run(self, console: Console) -> int:
+        files = [load_encoder(path) for path in self.files] or [*encoder_files().values()]
+        if not files:
+            raise ValueError("the package has no encoder: name some files")
+        found = []
+        for file in files:
+            data = sample(file.config.game, self.transitions)
+            found.append(inspect(file, data))
+            if self.pictures is not None:
+                self.pictures.mkdir(parents=True, exist_ok=True)
+                from sibling_replay.experiments.figures.matplotlib_ink_codes import draw_codes
+
+                codes = packed_codes(file, data)
+                path = self.pictures / f"{file.config.name}.png"
+                draw_codes(file.encoder, data, codes, path)
+        frame = support_frame(found)
+        console.print(support_table(frame))
+        if self.csv is not None:
+            frame.write_csv(self.csv, float_precision=4)
+        return 0
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Train a game's encoders over grids and codebooks, compare their support, recommend one."""
+
+    game: Game
+    grids: tuple[str, ...] = ("1x1", "2x1")
+    """Rows x columns of codes (paper: 1x1, 2x1)."""
+    codes: tuple[int, ...] = (8, 16, 32, 256)
+    """Codebook sizes (paper: 8, 16, 32, 256)."""
+    loss: tuple[Literal["bce", "mse"], ...] = ("bce",)
+    """Of reconstruction (paper: both tried)."""
+    seed: int = 0
+    """Of collection, initial weights and minibatches."""
+    observations: int = 1_500_000
+    """Of a uniformly random policy (paper: 1.5 million)."""
+    updates: int = 100_000
+    """Minibatches of 256 (paper: 100,000)."""
+    out: Path = Path("encoders")
+    """Directory; finished encoders in it are not trained again."""
+
+    def run(self, console: Console) -> int:
+        found = []
+        data = sample(self.game)
+        for loss, grid, codes in product(self.loss, self.grids, self.codes):
+            config = EncoderConfig(
+                game=self.game,
+                grid=grid_of(grid),
+                codes=codes,
+                loss=loss,
+                seed=self.seed,
+                observations=self.observations,
+                updates=self.updates,
+            )
+            found.append(inspect(trained_encoder(config, self.out, console), data))
+        console.print(support_table(support_frame(found)))
+        best = recommend(found)
+        console.print(
+            f"recommended: {best.file.config.name}. Rule: at least {LEAST_SUPPORTED:.0%} of "
+            f"transitions in buckets of {SUPPORTED} and a median bucket of {LEAST_MEDIAN}; among "
+            f"those the least loss" + ("" if best.supported else " (none has it: the closest)"),
+            highlight=False,
+        )
+        return 0
+
+
+def trained_encoder(config: EncoderConfig, out: Path, console: Console) -> EncoderFile:
+    """The encoder of a config: from its file, or trained, from a checkpoint if there is one."""
+    path = out / f"{config.name}.npz"
+    if path.exists():
+        file = load_encoder(path)
+        if file.config != config:
+            raise ValueError(f"{path} is of another config ({file.config}): choose another --out")
+        return file
+    from sibling_replay.training.torch_vqvae import train_encoder  # torch is slow to import
+
+    def observe(progress: Progress) -> None:
+        if progress.update % REPORT_EVERY == 0 or progress.update == progress.of:
+            console.print(
+                f"{config.name}: update {progress.update:,} of {progress.of:,}, {config.loss} "
+                f"{progress.reconstruction:.4f}, {progress.used_codes} codes live",
+                highlight=False,
+            )
+
+    out.mkdir(parents=True, exist_ok=True)
+    file = train_encoder(config, out, observe)
+    save_encoder(path, file)
+    console.print(f"{path}: encoder {file.encoder.digest}", highlight=False, soft_wrap=True)
+    return file
+
+
+def grid_of(text: str) -> tuple[int, int]:
+    """`2x1` as (2, 1)."""
+    rows, cross, columns = text.partition("x")
+    if not (cross and rows.isdecimal() and columns.isdecimal()):
+        raise ValueError(f"a grid is rows x columns, as in 2x1, not {text!r}")
+    return int(rows), int(columns)
+
+
+def vqvae(
+    command: tyro.conf.OmitArgPrefixes[tyro.conf.OmitSubcommandPrefixes[Train | Inspect | Sweep]],
+) -> int:
+    """Codes of observations as approximate sibling keys: train, inspect or compare encoders."""
+    return command.run(new_console())

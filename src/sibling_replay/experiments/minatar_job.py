@@ -1,0 +1,41 @@
+"""A MinAtar run as a job: with the encoder its config names, from its last checkpoint."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from sibling_replay.checkpoint import RollingCheckpoint
+from sibling_replay.training.encoders import find_encoder
+from sibling_replay.training.minatar_config import MinAtarConfig
+from sibling_replay.training.results import RunResult
+
+
+@dataclass(frozen=True)
+class MinAtarJob:
+    """What a worker calls with a config. Whoever takes over a run goes on from its checkpoint, so
+    on a cluster `checkpoints` should be a directory that all nodes see."""
+
+    checkpoints: Path
+    encoders: Path  # directory of encoder files
+    checkpoint_seconds: float = 300.0
+    device: str = "cpu"
+
+    def __call__(self, config: MinAtarConfig) -> RunResult:
+        from sibling_replay.training.torch_minatar import train  # torch: slow to import
+
+        encoder = find_encoder(self.encoders, config.encoder) if config.encoder else None
+        return train(
+            config,
+            encoder,
+            checkpoint=self.checkpoint(config),
+            checkpoint_seconds=self.checkpoint_seconds,
+            device=self.device,
+        )
+
+    def checkpoint(self, config: MinAtarConfig) -> RollingCheckpoint:
+        """Where a run's states are: a readable name, made unique by all of the config."""
+        digest = hashlib.blake2b(repr(config).encode(), digest_size=6).hexdigest()
+        name = f"{config.env}-{config.method}-{config.condition}-seed{config.seed}-{digest}"
+        return RollingCheckpoint(self.checkpoints / name)

@@ -1,0 +1,97 @@
+"""What `reproduce minatar` was asked for, as runs, a job, and the learning rates it selects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sibling_replay.experiments import store
+from sibling_replay.experiments.minatar_job import MinAtarJob
+from sibling_replay.experiments.minatar_spec import (
+    NO_RATES,
+    RATE_STUDY,
+    UNTRAINED,
+    Rates,
+    minatar_runs,
+    rate_runs,
+    selected_rates,
+)
+from sibling_replay.experiments.runner import Report
+from sibling_replay.experiments.spec import Run, select
+from sibling_replay.training.encoders import encoder_files
+from sibling_replay.training.minatar_config import MinAtarConfig
+
+
+@dataclass(frozen=True)
+class MinAtarPlan:
+    """The choice of runs; an empty tuple chooses all."""
+
+    games: tuple[str, ...]
+    methods: tuple[str, ...]
+    conditions: tuple[str, ...]
+    seeds: tuple[int, ...]
+    steps: int | None  # None: the paper's
+    job: MinAtarJob
+
+    def carry_out(
+        self, out: Path, select_lr: bool, run: Callable[[tuple[Run, ...], str], Report]
+    ) -> Report:
+        """Do the runs by `run(runs, title)`, first those that select learning rates if asked to."""
+        rates: Rates = NO_RATES
+        if select_lr:
+            trials = self.rate_runs()
+            report = run(trials, "minatar, learning rates")
+            if report.failures:
+                return report
+            self.clean(out, trials)
+            rates = self.selected(out)
+        chosen = self.runs(rates)
+        report = run(chosen, "minatar")
+        self.clean(out, chosen)
+        return report
+
+    def runs(self, rates: Rates = NO_RATES) -> tuple[Run, ...]:
+        """The chosen runs, with the paper's learning rates or those given."""
+        return self._chosen(minatar_runs(self._digests(), rates, **self._shortened()))
+
+    def rate_runs(self) -> tuple[Run, ...]:
+        """The runs that choose the learning rates of the chosen games and methods."""
+        runs = rate_runs(self._digests(), **self._shortened())
+        return self._checked(select(runs, self.games, self.methods, self.seeds))
+
+    def selected(self, out: Path) -> dict[tuple[str, str], float]:
+        """The learning rates that the finished `rate_runs` choose."""
+        ids = [run.id for run in self.rate_runs()]
+        frame = store.load_runs(out, [RATE_STUDY])
+        return selected_rates(frame.filter(frame["run"].is_in(ids)))
+
+    def clean(self, out: Path, runs: tuple[Run, ...]) -> None:
+        """Delete the checkpoints of finished runs."""
+        finished = store.finished(out, runs)
+        for run in runs:
+            if run.id in finished and isinstance(run.config, MinAtarConfig):
+                self.job.checkpoint(run.config).remove()
+
+    def _digests(self) -> dict[str, str]:
+        files = encoder_files(self.job.encoders)
+        return {game: file.encoder.digest for game, file in files.items()}
+
+    def _shortened(self) -> dict[str, int]:
+        return {} if self.steps is None else {"steps": self.steps}
+
+    def _chosen(self, runs: tuple[Run, ...]) -> tuple[Run, ...]:
+        return self._checked(select(runs, self.games, self.methods, self.seeds, self.conditions))
+
+    def _checked(self, runs: tuple[Run, ...]) -> tuple[Run, ...]:
+        lacking = {
+            run.config.env
+            for run in runs
+            if isinstance(run.config, MinAtarConfig) and run.config.encoder == UNTRAINED
+        }
+        if lacking:
+            raise ValueError(
+                f"no encoder for {', '.join(sorted(lacking))} in {self.job.encoders}: "
+                "make it with `sibling-replay vqvae train`, or leave SAMPLE out with --method"
+            )
+        return runs

@@ -1,0 +1,92 @@
+"""The paper's MinAtar study as plain data, and the protocol that chose its learning rates.
+
+150 runs: five games, three methods, clean and mp-tail, five seeds, five million steps each. A
+shorter study is the beginning of the same runs; its ids say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import polars as pl
+
+from sibling_replay.envs import GAMES
+from sibling_replay.experiments.spec import Run, run_id
+from sibling_replay.training.minatar_config import (
+    CONDITIONS,
+    MINATAR_METHODS,
+    MinAtarConfig,
+    minatar_config,
+)
+
+STUDY = "minatar"
+RATE_STUDY = "minatar-rates"
+SEEDS = range(5)
+UNTRAINED = "untrained"  # stands for the encoder of a game that has none yet
+
+# "a factor-of-two grid around 3e-5 ..., plus 3.75e-6 and 1.875e-6 for PER"
+RATES = (1.2e-4, 6e-5, 3e-5, 1.5e-5, 7.5e-6)
+PER_RATES = (*RATES, 3.75e-6, 1.875e-6)
+
+Rates = Mapping[tuple[str, str], float]  # (game, method) -> learning rate
+NO_RATES: Rates = {}
+
+
+def minatar_runs(
+    encoders: Mapping[str, str], rates: Rates = NO_RATES, **overrides: Any
+) -> tuple[Run, ...]:
+    """Every run of the study. `encoders`: game -> digest; `rates` replace the paper's."""
+    runs = []
+    for condition in CONDITIONS:
+        for game in GAMES:
+            for method in MINATAR_METHODS:
+                settings = dict(overrides)
+                if method == "SAMPLE":
+                    settings["encoder"] = encoders.get(game, UNTRAINED)
+                if (game, method) in rates:
+                    settings["learning_rate"] = rates[game, method]
+                for seed in SEEDS:
+                    config = minatar_config(game, method, condition, seed, **settings)
+                    runs.append(minatar_run(STUDY, config))
+    return tuple(runs)
+
+
+def rate_runs(encoders: Mapping[str, str], **overrides: Any) -> tuple[Run, ...]:
+    """The runs that choose learning rates: every rate of the grid, on clean games."""
+    runs = []
+    for game in GAMES:
+        for method in MINATAR_METHODS:
+            encoder = encoders.get(game, UNTRAINED) if method == "SAMPLE" else ""
+            for rate in PER_RATES if method == "PER" else RATES:
+                for seed in SEEDS:
+                    settings = {**overrides, "learning_rate": rate, "encoder": encoder}
+                    config = minatar_config(game, method, "clean", seed, **settings)
+                    runs.append(minatar_run(RATE_STUDY, config))
+    return tuple(runs)
+
+
+def selected_rates(frame: pl.DataFrame) -> dict[tuple[str, str], float]:
+    """The rate of largest mean AUC on the clean game; of equal ones the larger."""
+    means = frame.group_by("env", "method", "learning_rate").agg(pl.col("auc_return").mean())
+    best = means.sort("auc_return", "learning_rate", descending=True)
+    chosen = best.unique(["env", "method"], keep="first", maintain_order=True)
+    return {
+        (env, method): rate
+        for env, method, rate in chosen.select("env", "method", "learning_rate").iter_rows()
+    }
+
+
+def minatar_run(study: str, config: MinAtarConfig) -> Run:
+    """A run; its id names the encoder and every setting that is not the paper's."""
+    paper = minatar_config(config.env, config.method, config.condition, config.seed, encoder="any")
+    settings = [config.condition]
+    if config.encoder:
+        settings.append(f"encoder={config.encoder[:8]}")
+    settings += [
+        f"{field.name}={getattr(config, field.name)}"
+        for field in fields(config)
+        if field.name != "encoder" and getattr(config, field.name) != getattr(paper, field.name)
+    ]
+    return Run(study, run_id(study, config, *settings), config)

@@ -1,0 +1,1 @@
+"""`sibling-replay report`: every artefact beside the paper's, as a page, figures and tables."""

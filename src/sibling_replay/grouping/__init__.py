@@ -1,0 +1,1 @@
+"""Approximate sibling keys: observations to discrete codes, frozen before training starts."""

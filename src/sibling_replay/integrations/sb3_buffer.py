@@ -1,0 +1,179 @@
+"""The replay buffer for Stable-Baselines3: its interface over our storage."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+
+from sibling_replay.buffer import ReplayBuffer as Storage
+from sibling_replay.integrations import host
+from sibling_replay.replay.batch import Batch
+from sibling_replay.replay.payload import Field
+from sibling_replay.strategies import SiblingSample, Strategy, Uniform
+
+with host("Stable-Baselines3", "sb3"):
+    import torch as th
+    from stable_baselines3.common.buffers import ReplayBuffer
+    from stable_baselines3.common.vec_env import VecNormalize
+
+
+class SiblingSamples(NamedTuple):
+    """SB3's `ReplayBufferSamples`, and what a learner needs to weight and refresh them.
+
+    There are M outcomes for B entries: M = B, except that sibling averages have several an entry.
+    """
+
+    observations: th.Tensor  # [B, ...]
+    actions: th.Tensor  # [B, action_dim]
+    next_observations: th.Tensor  # [M, ...]
+    dones: th.Tensor  # [M, 1]
+    rewards: th.Tensor  # [M, 1]
+    discounts: None  # no n-step returns
+    weights: th.Tensor  # [B, 1]
+    batch: Batch  # as our buffer drew it: slots (pos * n_envs + env), anchors, groups, ...
+
+
+class SiblingReplayBuffer(ReplayBuffer):
+    """SB3's replay buffer over `sibling_replay.ReplayBuffer`, which holds the only copy.
+
+    strategy: how to draw; `SiblingSample()` unless given.
+    key: what makes siblings, as in `sibling_replay.ReplayBuffer`. A function is given what SB3
+        stores: an observation and an action of at least one axis, [1] where the space is Discrete.
+    beta: exponent of the importance weights. `SiblingDQN` anneals it.
+    seed: of the draws. `Uniform` draws from NumPy's global stream, exactly as SB3 does.
+
+    Time limits are SB3's: by default (`handle_timeout_termination`) they are no end, so targets
+    bootstrap through them. Either way both terminated and truncated are stored.
+    """
+
+    pos: int
+    full: bool
+
+    def __init__(
+        self,
+        buffer_size: int,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        device: th.device | str = "auto",
+        n_envs: int = 1,
+        optimize_memory_usage: bool = False,
+        handle_timeout_termination: bool = True,
+        *,
+        strategy: Strategy | None = None,
+        key: Any = "default",
+        beta: float = 0.4,
+        seed: int | None = None,
+    ) -> None:
+        if isinstance(observation_space, spaces.Dict):
+            raise TypeError(
+                "SiblingReplayBuffer does not take Dict observations: "
+                "wrap the environment with gymnasium.wrappers.FlattenObservation"
+            )
+        if optimize_memory_usage:
+            raise ValueError(
+                "optimize_memory_usage is not for SiblingReplayBuffer: the next observation is "
+                "part of an outcome and must stay with its entry"
+            )
+        # Past the stock constructor, which would allocate storage of its own.
+        super(ReplayBuffer, self).__init__(
+            buffer_size, observation_space, action_space, device, n_envs=n_envs
+        )
+        self.buffer_size = max(buffer_size // n_envs, 1)
+        self.optimize_memory_usage = False
+        self.handle_timeout_termination = handle_timeout_termination
+        self.beta = beta
+        obs = Field(np.dtype(observation_space.dtype), self.obs_shape)
+        action = np.dtype(self._maybe_cast_dtype(action_space.dtype))
+        fields = {
+            "obs": obs,
+            "action": Field(action, (self.action_dim,)),
+            "reward": Field(np.dtype(np.float32)),
+            "next_obs": obs,
+            "terminated": Field(np.dtype(np.bool_)),
+            "truncated": Field(np.dtype(np.bool_)),
+        }
+        # Filled n_envs at a time, so slot = pos * n_envs + env, for ever.
+        capacity = self.buffer_size * n_envs
+        self._arguments = (fields, capacity, SiblingSample() if strategy is None else strategy)
+        self._key = key
+        self._seeds = np.random.SeedSequence(seed)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all entries; the draws to come are from a fresh stream of the same seed."""
+        super().reset()
+        self.storage = Storage(*self._arguments, key=self._key, seed=self._seeds.spawn(1)[0])
+
+    def add(
+        self,
+        obs: np.ndarray[Any, Any],
+        next_obs: np.ndarray[Any, Any],
+        action: np.ndarray[Any, Any],
+        reward: np.ndarray[Any, Any],
+        done: np.ndarray[Any, Any],
+        infos: list[dict[str, Any]],
+    ) -> None:
+        obs = obs.reshape((self.n_envs, *self.obs_shape))
+        next_obs = next_obs.reshape((self.n_envs, *self.obs_shape))
+        action = action.reshape((self.n_envs, self.action_dim))
+        if self.n_envs == 1:  # one at a time has a road of its own, several times faster
+            ended, timeout = bool(done[0]), bool(infos[0].get("TimeLimit.truncated", False))
+            self.storage.add(
+                obs[0], action[0], reward[0], next_obs[0], ended and not timeout, ended and timeout
+            )
+        else:
+            ends = np.asarray(done, dtype=bool)
+            timeouts = np.array([bool(info.get("TimeLimit.truncated")) for info in infos])
+            self.storage.extend(obs, action, reward, next_obs, ends & ~timeouts, ends & timeouts)
+        self.pos += 1
+        if self.pos == self.buffer_size:
+            self.full = True
+            self.pos = 0
+
+    def sample(self, batch_size: int, env: VecNormalize | None = None) -> SiblingSamples:
+        if isinstance(self.storage.strategy, Uniform):
+            samples: SiblingSamples = super().sample(batch_size, env)  # by way of _get_samples
+            return samples
+        return self._samples(self.storage.sample(batch_size, self.beta), env)
+
+    def _get_samples(
+        self, batch_inds: np.ndarray[Any, Any], env: VecNormalize | None = None
+    ) -> SiblingSamples:
+        """The entries at positions that SB3 has drawn, each of an environment drawn here.
+
+        The one use of NumPy's global stream in this package: it is SB3's stream, and only the same
+        calls in the same order leave a run with `Uniform` equal to a run of the stock class.
+        """
+        env_indices = np.random.randint(0, high=self.n_envs, size=len(batch_inds))  # noqa: NPY002
+        return self._samples(self.storage.batch_of(batch_inds * self.n_envs + env_indices), env)
+
+    def _samples(self, batch: Batch, env: VecNormalize | None) -> SiblingSamples:
+        """Tensors over the batch's own memory (on the CPU), which they keep from being reused."""
+        found = batch.outcomes
+        obs, next_obs, reward = batch.obs, found.next_obs, found.reward.reshape(-1, 1)
+        if env is not None:
+            obs, next_obs = self._normalize_obs(obs, env), self._normalize_obs(next_obs, env)
+            reward = self._normalize_reward(reward, env)
+        ended = found.terminated
+        if not self.handle_timeout_termination:
+            ended = ended | found.truncated
+        done = ended.astype(np.float32).reshape(-1, 1)
+        weight = batch.weights.reshape(-1, 1)
+        device = self.device
+        return SiblingSamples(
+            th.as_tensor(obs, device=device),
+            th.as_tensor(batch.action, device=device),
+            th.as_tensor(next_obs, device=device),
+            th.as_tensor(done, device=device),
+            th.as_tensor(reward, device=device),
+            None,
+            th.as_tensor(weight, device=device),
+            batch,
+        )
+
+    def update_priorities(self, samples: SiblingSamples, td_errors: th.Tensor) -> None:
+        """Refresh priorities with the TD errors [B] or [B, 1] from before the optimizer step."""
+        errors = np.abs(td_errors.detach().cpu().numpy()).reshape(-1)
+        self.storage.update_priorities(samples.batch, errors)

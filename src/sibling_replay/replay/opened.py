@@ -1,0 +1,102 @@
+"""The arrays of a memory as kernels see them: opened from its handle, by name."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from sibling_replay.replay.handles import open_table, open_vector
+from sibling_replay.replay.index import Index
+from sibling_replay.replay.intern import KeyTable
+from sibling_replay.replay.partition import Partition
+from sibling_replay.replay.payload import LAYOUT_COLUMNS
+
+# Places in `counts` and in `peaks`.
+ADDED, LIVE, DROPPED, ROW_WORDS = range(4)
+MAX_PRIORITY, MAX_MASS = range(2)
+
+# Where the arrays of a memory stand in its handle.
+KEYS, _OUTCOMES, OUTCOME_KEYS, _GROUP_OUTCOMES = 11, 14, 19, 22
+_ROWS, _TABLE, _OUTCOME_TABLE, _COUNTS, _PEAKS, _STAMPS = range(27, 33)
+
+
+@njit(cache=True, forceinline=True)
+def open_index(handle):
+    """Masses and groups."""
+    return Index(
+        open_vector(handle, 0, np.float64),
+        open_vector(handle, 1, np.int64),
+        open_vector(handle, 2, np.float64),
+        open_vector(handle, 3, np.uint16),
+        open_table(handle, 4, 2, np.int32),
+        open_table(handle, 5, 2, np.int32),
+        open_vector(handle, 6, np.uint8),
+        open_vector(handle, 7, np.int32),
+        open_vector(handle, 8, np.int32),
+        open_vector(handle, 9, np.float64),
+        open_vector(handle, 10, np.float64),
+    )
+
+
+@njit(cache=True, forceinline=True)
+def _open_partition(handle, first):
+    """A partition, from the place of its first array."""
+    return Partition(
+        open_table(handle, first, 2, np.int32),
+        open_table(handle, first + 1, 2, np.int32),
+        open_vector(handle, first + 2, np.uint8),
+        open_vector(handle, first + 3, np.int32),
+        open_vector(handle, first + 4, np.int32),
+    )
+
+
+@njit(cache=True, forceinline=True)
+def open_keys(handle, first):
+    """A key table, from the place of its first array."""
+    return KeyTable(
+        open_vector(handle, first, np.int32),
+        open_vector(handle, first + 1, np.uint32),
+        open_vector(handle, first + 2, np.uint32),
+    )
+
+
+@njit(cache=True, forceinline=True)
+def open_outcomes(handle):
+    """The partition of slots into outcomes."""
+    return _open_partition(handle, _OUTCOMES)
+
+
+@njit(cache=True, forceinline=True)
+def open_group_outcomes(handle):
+    """The partition of outcomes into groups."""
+    return _open_partition(handle, _GROUP_OUTCOMES)
+
+
+@njit(cache=True, forceinline=True)
+def open_counts(handle):
+    return open_vector(handle, _COUNTS, np.int64)
+
+
+@njit(cache=True, forceinline=True)
+def open_peaks(handle):
+    return open_vector(handle, _PEAKS, np.float64)
+
+
+@njit(cache=True, forceinline=True)
+def open_stamps(handle):
+    return open_vector(handle, _STAMPS, np.int64)
+
+
+@njit(cache=True, forceinline=True)
+def open_rows(handle):
+    return open_table(handle, _ROWS, open_counts(handle)[ROW_WORDS], np.uint32)
+
+
+@njit(cache=True, forceinline=True)
+def open_layout(handle):
+    return open_table(handle, _TABLE, LAYOUT_COLUMNS, np.int64)
+
+
+@njit(cache=True, forceinline=True)
+def open_outcome_layout(handle):
+    return open_table(handle, _OUTCOME_TABLE, LAYOUT_COLUMNS, np.int64)

@@ -1,0 +1,92 @@
+"""Descriptive diagnostics of a MinAtar run, averaged in windows (appendix "Other replay
+diagnostics")."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sibling_replay import Batch, ReplayBuffer
+from sibling_replay import diagnostics as dx
+
+MEASURE_EVERY = 100  # updates between measured minibatches
+MEASURED = ("ess", "td_std", "ratio_mean", "ratio_std")
+COLUMNS = ("step", *MEASURED, "action_l1")
+
+
+class Windows:
+    """Rows of diagnostics, a window each.
+
+    ess, td_std: means over the window's measured minibatches. ratio_mean, ratio_std: of R_i in
+    those minibatches, before priorities are refreshed; nan where the buffer keeps no groups.
+    action_l1: between behaviour and replay frequencies, cumulative up to the window's end. A window
+    without an update is nan.
+    """
+
+    def __init__(self, buffer: ReplayBuffer, n_actions: int) -> None:
+        self._buffer = buffer
+        self._behaviour = np.zeros(n_actions, np.int64)
+        self._replay = np.zeros(n_actions, np.int64)
+        self._sums = np.zeros(1 + len(MEASURED))  # measured minibatches, then sums
+        self._updates = 0
+        self._rows: list[NDArray[np.float64]] = []
+
+    def act(self, action: int) -> None:
+        self._behaviour[action] += 1
+
+    def measure(self, batch: Batch, td_errors: NDArray[Any]) -> None:
+        """Note a minibatch; its priorities must be those it was drawn with."""
+        self._replay += np.bincount(batch.action, minlength=self._replay.size)
+        self._updates += 1
+        if self._updates % MEASURE_EVERY == 0:
+            ratio = self._ratio(batch)
+            ess = dx.effective_sample_size(batch.weights)
+            self._sums += (1.0, ess, td_errors.std(), ratio.mean(), ratio.std())
+
+    def _ratio(self, batch: Batch) -> NDArray[np.float64]:
+        """R_i of the trained slots; of a strategy without priorities all are alike."""
+        groups = self._buffer.groups
+        if groups[0] < 0:
+            return np.full(batch.size, np.nan)
+        masses = self._buffer.masses
+        of_batch = groups[batch.slots]
+        _, place = np.unique(of_batch, return_inverse=True)
+        chosen = np.full(groups.max() + 1, -1)
+        chosen[of_batch] = place
+        members = chosen[groups]
+        inside = members >= 0
+        sizes = np.bincount(members[inside])
+        sums = np.bincount(members[inside], weights=masses[inside])
+        return dx.selection_ratio(masses[batch.slots], sizes[place], sums[place])
+
+    def close(self, step: int) -> None:
+        """End a window."""
+        count = self._sums[0]
+        means = self._sums[1:] / count if count else np.full(len(MEASURED), np.nan)
+        l1 = dx.action_l1(self._behaviour, self._replay) if self._updates else np.nan
+        self._rows.append(np.array([step, *means, l1]))
+        self._sums[:] = 0.0
+
+    def columns(self) -> dict[str, NDArray[np.float64]]:
+        """Name -> [windows]."""
+        table = np.array(self._rows).reshape(-1, len(COLUMNS))
+        return {name: table[:, place].copy() for place, name in enumerate(COLUMNS)}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """For a checkpoint."""
+        return {
+            "behaviour": self._behaviour,
+            "replay": self._replay,
+            "sums": self._sums,
+            "updates": np.array(self._updates),
+            "rows": np.array(self._rows).reshape(-1, len(COLUMNS)),
+        }
+
+    def load_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self._behaviour = np.array(arrays["behaviour"])
+        self._replay = np.array(arrays["replay"])
+        self._sums = np.array(arrays["sums"])
+        self._updates = int(arrays["updates"])
+        self._rows = list(np.array(arrays["rows"]))

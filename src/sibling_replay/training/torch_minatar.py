@@ -1,0 +1,212 @@
+"""A MinAtar run: the paper's network and methods on a game, with latent siblings, that survives.
+
+Everything a run depends on is in its `Session`; a checkpoint is that session as plain data. On a
+CPU a run that was killed at any moment and resumed ends with the bytes of one that was not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sibling_replay import ReplayBuffer
+from sibling_replay.checkpoint import RollingCheckpoint, StateError
+from sibling_replay.envs import MeanPreservingTail, MinAtarEnv
+from sibling_replay.grouping.frozen import FrozenEncoder
+from sibling_replay.rng import streams
+from sibling_replay.training.minatar_config import MinAtarConfig
+from sibling_replay.training.minatar_diagnostics import Windows
+from sibling_replay.training.results import RunResult
+from sibling_replay.training.tabular import SEED_BOUND
+from sibling_replay.training.torch_dqn import KINDS, DoubleDQN, Position, Step, ignore, interact
+from sibling_replay.training.torch_flat import FlatDoubleDQN
+from sibling_replay.training.torch_minatar_network import MinAtarNetwork
+
+CHECKPOINT_SECONDS = 300.0
+
+
+class Session:
+    """A run in progress."""
+
+    def __init__(
+        self, config: MinAtarConfig, encoder: FrozenEncoder | None = None, device: str = "cpu"
+    ) -> None:
+        found = "" if encoder is None else encoder.digest
+        if found != config.encoder:
+            raise ValueError(f"the config asks for encoder {config.encoder!r}, given {found!r}")
+        rng = streams(config.seed)
+        self.config = config
+        self.code: Callable[[Any], int] | None = None if encoder is None else encoder.code
+        self.game = _game(config)
+        self.env: gym.Env[Any, Any] = self.game
+        self.tail: MeanPreservingTail | None = None
+        if config.condition == "mp-tail":
+            self.env = self.tail = MeanPreservingTail(
+                self.game, config.tail_probability, config.tail_magnitude
+            )
+        n_actions = int(self.game.action_space.n)  # type: ignore[attr-defined]
+        channels = self.game.observation_space.shape[-1]  # type: ignore[index]
+        self.learner = new_learner(config, MinAtarNetwork(channels, n_actions, rng.init), device)
+        self.buffer = ReplayBuffer.for_env(
+            self.game,
+            config.capacity,
+            KINDS[config.method](alpha=config.alpha),
+            key=None if encoder is None else "given",
+            seed=rng.replay,
+        )
+        self.explore = rng.explore
+        obs, _ = self.env.reset(seed=int(rng.env.integers(SEED_BOUND)))
+        self.position = Position(0, 0, obs)
+        self._steps: Iterator[Step] | None = None  # the loop, once it runs
+        self.episodes = 0
+        self.curve: list[tuple[int, int, float]] = []  # step, episodes, mean return
+        self.windows = Windows(self.buffer, n_actions)
+        # every evaluation has seeds of its own, so that none needs to be remembered
+        count = -(-config.steps // config.eval_interval)
+        self.eval_seeds = rng.eval.integers(SEED_BOUND, size=(count, config.eval_episodes))
+
+    def advance(self, until: int) -> None:
+        """Train up to a step, evaluating and closing windows when due."""
+        config, windows = self.config, self.windows
+        if self._steps is None:
+            self._steps = interact(
+                self.env,
+                self.learner,
+                self.buffer,
+                config,
+                self.explore,
+                self.position,
+                code=self.code,
+                measure=windows.measure if config.diagnostics_every else ignore,
+            )
+        while self.position.number < until:
+            step = next(self._steps)
+            self.position = step.position
+            self.episodes += step.terminated or step.truncated
+            if config.diagnostics_every:
+                windows.act(step.action)
+                if step.number % config.diagnostics_every == 0 or step.number == config.steps:
+                    windows.close(step.number)
+            if step.number % config.eval_interval == 0 or step.number == config.steps:
+                score = evaluate(config, self.learner, self.eval_seeds[len(self.curve)])
+                self.curve.append((step.number, self.episodes, score))
+
+    def result(self) -> RunResult:
+        step, episode, score = np.array(self.curve, dtype=np.float64).reshape(-1, 3).T
+        return RunResult(
+            config=self.config,
+            eval_step=step.astype(np.int64),
+            eval_episode=episode.astype(np.int64),
+            eval_return=score.copy(),
+            eval_success=np.full(len(step), np.nan),  # MinAtar has no successes
+            episodes=self.episodes,
+            updates=self.position.updates,
+            diagnostics=self.windows.columns(),
+        )
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Header and arrays of a checkpoint."""
+        buffer = self.buffer.state_dict()
+        header = {
+            "config": asdict(self.config),
+            "number": self.position.number,
+            "updates": self.position.updates,
+            "episodes": self.episodes,
+            "curve": self.curve,
+            "explore": self.explore.bit_generator.state,
+            "game": self.game.state_dict(),
+            "tail": None if self.tail is None else self.tail.state_dict(),
+            "buffer": buffer.pop("header"),
+        }
+        arrays = {f"learner/{name}": value for name, value in self.learner.arrays().items()}
+        arrays |= {f"buffer/{name}": value for name, value in buffer.items()}
+        arrays |= {f"windows/{name}": value for name, value in self.windows.arrays().items()}
+        return header, arrays
+
+    def load_state(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Continue where `state` was taken."""
+        if header["config"] != asdict(self.config):
+            raise StateError("the checkpoint is of another config")
+        parts: dict[str, dict[str, Any]] = {"learner": {}, "buffer": {}, "windows": {}}
+        for name, array in arrays.items():
+            part, _, rest = name.partition("/")
+            parts[part][rest] = array
+        self.buffer.load_state_dict({"header": header["buffer"], **parts["buffer"]})
+        self.learner.load_arrays(parts["learner"])
+        self.windows.load_arrays(parts["windows"])
+        self.game.load_state_dict(header["game"])
+        if self.tail is not None:
+            self.tail.load_state_dict(header["tail"])
+        self.explore.bit_generator.state = header["explore"]
+        self.position = Position(header["number"], header["updates"], self.game.observation())
+        self._steps = None
+        self.episodes = header["episodes"]
+        self.curve = [(step, episodes, score) for step, episodes, score in header["curve"]]
+
+
+def new_learner(config: MinAtarConfig, network: MinAtarNetwork, device: str) -> DoubleDQN:
+    """The fastest learner for a device."""
+    space = _game(config).observation_space
+    settings = {
+        "gamma": config.gamma,
+        "learning_rate": config.learning_rate,
+        "grad_clip": config.grad_clip,
+    }
+    if device == "cpu":
+        return FlatDoubleDQN(network, space, **settings)
+    return DoubleDQN(network, space, **settings, device=device)
+
+
+def _game(config: MinAtarConfig) -> MinAtarEnv:
+    return MinAtarEnv(config.env, sticky=config.sticky, max_steps=config.max_episode_steps)
+
+
+def evaluate(config: MinAtarConfig, learner: DoubleDQN, seeds: NDArray[np.int64]) -> float:
+    """Mean return of greedy episodes of the unperturbed game, one a seed, played side by side."""
+    games = [_game(config) for _ in seeds]
+    shown = [game.reset(seed=int(seed))[0] for game, seed in zip(games, seeds, strict=True)]
+    total = 0.0
+    while games:
+        actions = learner.greedy_all(np.stack(shown))
+        going = []
+        for game, action in zip(games, actions, strict=True):
+            obs, reward, terminated, truncated, _ = game.step(action)
+            total += reward
+            if not (terminated or truncated):
+                going.append((game, obs))
+        games, shown = [game for game, _ in going], [obs for _, obs in going]
+    return total / len(seeds)
+
+
+def train(
+    config: MinAtarConfig,
+    encoder: FrozenEncoder | None = None,
+    *,
+    checkpoint: RollingCheckpoint | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    device: str = "cpu",
+    observe: Callable[[Session], None] = lambda session: None,
+) -> RunResult:
+    """Run to the end, from the checkpoint if there is one. `observe` is called now and then."""
+    torch.set_num_threads(1)  # one run, one core; sums in one order
+    session = Session(config, encoder, device)
+    saved = None if checkpoint is None else checkpoint.load()
+    if saved is not None:
+        session.load_state(*saved)
+    last_saved = time.monotonic()
+    while session.position.number < config.steps:
+        session.advance(min(config.steps, session.position.number + 100))
+        if checkpoint is not None and time.monotonic() - last_saved >= checkpoint_seconds:
+            checkpoint.save(*session.state())
+            last_saved = time.monotonic()
+        observe(session)
+    if checkpoint is not None:
+        checkpoint.save(*session.state())
+    return session.result()

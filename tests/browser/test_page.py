@@ -1,0 +1,194 @@
+"""The report of the committed results in a real Chromium: from a file, offline."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sibling_replay.experiments.report import build, inputs
+
+pytestmark = pytest.mark.browser
+
+RESULTS = Path(__file__).parents[2] / "results"
+CHROMIUM = "/usr/bin/chromium"
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+         "--disable-background-networking", "--disable-component-update",
+         "--disable-sync"]  # fmt: skip
+WIDE, NARROW = 1440, 390  # pixels
+PATIENCE = 300_000  # milliseconds; a busy machine draws slowly
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    out = tmp_path_factory.mktemp("report")
+    made = build.build(inputs.load_results(RESULTS), "sibling-replay report --results results")
+    build.write(made, out)
+    return made, out / "index.html"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+class Reader:
+    """One window on the page, and everything that went wrong in it."""
+
+    def __init__(self, browser, path, width, scheme):
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True
+        )
+        self.page = context.new_page()
+        self.page.set_default_timeout(PATIENCE)
+        self.trouble: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.trouble.append(message.text))
+        self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+        self.page.wait_for_selector("html[data-plots=drawn]")
+
+    def value(self, script):
+        return self.page.evaluate(script)
+
+
+@pytest.fixture(scope="module")
+def readers(browser, report):
+    return {
+        (width, scheme): Reader(browser, report[1], width, scheme)
+        for width in (WIDE, NARROW)
+        for scheme in ("light", "dark")
+    }
+
+
+EVERY = [(width, scheme) for width in (WIDE, NARROW) for scheme in ("light", "dark")]
+
+
+@pytest.mark.parametrize("how", EVERY)
+def test_loads_with_no_complaint_and_no_request(readers, report, how):
+    reader = readers[how]
+    assert reader.trouble == []
+    others = [url for url in reader.requests if not url.startswith(("data:", "blob:"))]
+    assert others == [report[1].as_uri()]
+
+
+@pytest.mark.parametrize("how", EVERY)
+def test_every_plot_is_drawn(readers, report, how):
+    panels = [panel for a in report[0].artefacts if a.figure for panel in a.figure.panels]
+    reader = readers[how]
+    sizes = reader.value(
+        """[...document.querySelectorAll("[data-plot]")].map((place) => {
+            const marks = ".scatterlayer .trace, .heatmaplayer image";
+            const box = place.querySelector(".main-svg").getBoundingClientRect();
+            return [box.width, box.height, place.querySelectorAll(marks).length];
+        })"""
+    )
+    assert len(sizes) == len(panels) > 0
+    for width, height, marks in sizes:
+        assert 180 < width <= how[0] and 200 < height < 400 and marks > 0
+
+
+@pytest.mark.parametrize("how", EVERY)
+def test_page_does_not_scroll_sideways(readers, how):
+    assert readers[how].value("document.documentElement.scrollWidth") <= how[0]
+
+
+@pytest.mark.parametrize("how", EVERY)
+def test_screenshot_has_the_size_of_the_page(readers, how, tmp_path):
+    reader = readers[how]
+    image = reader.page.screenshot(path=tmp_path / "page.png", full_page=True)
+    width, height = (int.from_bytes(image[at : at + 4], "big") for at in (16, 20))  # PNG header
+    assert width == how[0] and height == reader.value("document.documentElement.scrollHeight")
+    assert 3_000 < height < 60_000
+    assert len(image) > 100_000  # an empty page compresses to almost nothing
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_light_and_dark_differ_in_page_and_plots(readers, width):
+    colours = """[getComputedStyle(document.body).backgroundColor,
+        getComputedStyle(document.querySelector(".xtick text")).fill]"""
+    light, dark = (readers[width, scheme].value(colours) for scheme in ("light", "dark"))
+    assert brightness(light[0]) > 240 > 60 > brightness(dark[0])
+    assert brightness(light[1]) < 110 < 140 < brightness(dark[1])
+
+
+def test_plots_follow_a_change_of_scheme(readers):
+    reader = readers[WIDE, "light"]
+    tick = 'getComputedStyle(document.querySelector(".xtick text")).fill'
+    before = reader.value(tick)
+    reader.page.emulate_media(color_scheme="dark")
+    reader.page.wait_for_function(f"{tick} !== '{before}'")
+    reader.page.emulate_media(color_scheme="light")
+    reader.page.wait_for_function(f"{tick} === '{before}'")
+
+
+def test_hover_shows_values(readers):
+    reader = readers[WIDE, "light"]
+    plot = reader.page.locator("#frozenlake-curves [data-plot]").first
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    reader.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    shown = plot.locator(".hoverlayer")
+    reader.page.wait_for_function(
+        """document.querySelector("#frozenlake-curves .hoverlayer").textContent.length > 0"""
+    )
+    assert re.search(r"PER −?-?\d+(\.\d+)? ± \d", shown.text_content())
+
+
+def test_legend_hides_a_method_in_every_panel(readers):
+    reader = readers[WIDE, "dark"]
+    figure = reader.page.locator("#exact-results figure")
+    drawn = "document.querySelectorAll('#exact-results .scatterlayer .trace').length"
+    before = reader.value(drawn)
+    button = figure.locator("button", has_text=re.compile("^PER$"))
+    button.click()
+    assert button.get_attribute("aria-pressed") == "false"
+    reader.page.wait_for_function(f"{drawn} < {before}")
+    button.click()
+    reader.page.wait_for_function(f"{drawn} === {before}")
+
+
+def test_wide_tables_scroll_inside_their_box(readers):
+    scrolls = """[...document.querySelectorAll("article .scroll")].map(
+        (box) => [box.scrollWidth, box.clientWidth, getComputedStyle(box).overflowX])"""
+    boxes = readers[NARROW, "light"].value(scrolls)
+    assert any(inner > outer for inner, outer, _ in boxes)
+    assert all(overflow == "auto" for *_, overflow in boxes)
+
+
+def test_everything_has_a_name_for_those_who_do_not_see_it(readers):
+    reader = readers[WIDE, "light"]
+    names = reader.value(
+        """[...document.querySelectorAll("[role=img]")].map((e) => e.getAttribute("aria-label"))"""
+    )
+    assert all(len(name) > 10 for name in names)
+    assert reader.value('document.querySelectorAll("table:not(:has(caption))").length') == 0
+    assert reader.value('document.querySelectorAll("figure:not(:has(figcaption))").length') == 0
+
+
+def test_prints_dark_on_white(readers):
+    """Whatever the screen is; and it goes back to the screen's scheme afterwards."""
+    reader = readers[WIDE, "dark"]
+    colours = """[getComputedStyle(document.body).backgroundColor,
+        getComputedStyle(document.querySelector(".xtick text")).fill].map(String)"""
+    before = reader.value(colours)
+    reader.value('dispatchEvent(new Event("beforeprint"))')
+    page, tick = map(brightness, reader.value(colours))
+    assert page > 240 and tick < 110
+    reader.value('dispatchEvent(new Event("afterprint"))')
+    assert reader.value(colours) == before
+    paper = reader.page.pdf(format="A4")
+    assert paper.startswith(b"%PDF") and len(re.findall(rb"/Type\s*/Page\b", paper)) >= 3
+    assert reader.trouble == []
+
+
+def brightness(colour: str) -> float:
+    """The mean channel, 0-255, of a CSS rgb() colour."""
+    return sum(map(float, re.findall(r"[\d.]+", colour)[:3])) / 3

@@ -1,0 +1,207 @@
+"""The MinAtar study as data, through the runner, killed and resumed, into the store."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from sibling_replay import cli
+from sibling_replay.experiments import store
+from sibling_replay.experiments.encoder_report import (
+    Inspection,
+    inspect,
+    recommend,
+    support_frame,
+)
+from sibling_replay.experiments.minatar_job import MinAtarJob
+from sibling_replay.experiments.minatar_plan import MinAtarPlan
+from sibling_replay.experiments.minatar_spec import (
+    minatar_run,
+    minatar_runs,
+    rate_runs,
+    selected_rates,
+)
+from sibling_replay.experiments.spec import select, study
+from sibling_replay.grouping.support import Support
+from sibling_replay.training.encoders import EncoderConfig, EncoderFile, save_encoder
+from sibling_replay.training.minatar_config import minatar_config
+from sibling_replay.training.results import RunResult
+
+DIGESTS = {"Breakout": "b" * 32, "SpaceInvaders": "c" * 32}
+
+
+def test_the_study_is_the_papers() -> None:
+    runs = minatar_runs(DIGESTS)
+    assert len(runs) == 150 == len({run.id for run in runs})
+    assert {run.config.steps for run in runs} == {5_000_000}
+    assert runs[0].id == "minatar/Asterix/DDQN/clean/seed=0"
+    chosen = select(runs, ["SpaceInvaders"], ["SAMPLE"], [1], ["mp-tail"])
+    assert [run.id for run in chosen] == [
+        "minatar/SpaceInvaders/SAMPLE/mp-tail/encoder=cccccccc/seed=1"
+    ]
+    assert chosen[0].config.learning_rate == 3e-5  # type: ignore[union-attr]
+
+
+def test_a_shorter_study_says_so_and_keeps_everything_else() -> None:
+    for long, short in zip(minatar_runs(DIGESTS), minatar_runs(DIGESTS, steps=1000), strict=True):
+        assert replace(short.config, steps=5_000_000) == long.config
+        assert "/steps=1000/" in short.id
+
+
+def test_rates_are_tried_on_clean_games_by_powers_of_two() -> None:
+    runs = rate_runs(DIGESTS)
+    assert len(runs) == 5 * 5 * (5 + 7 + 5) == len({run.id for run in runs})
+    assert {run.config.condition for run in runs} == {"clean"}  # type: ignore[union-attr]
+    rates = {run.config.learning_rate for run in runs if run.config.method == "PER"}
+    np.testing.assert_allclose(sorted(rates), 1.875e-6 * 2.0 ** np.arange(7), rtol=1e-12)
+
+
+def test_the_rate_of_largest_mean_auc_is_selected() -> None:
+    rows = [("Breakout", "PER", 3e-5, 5.0), ("Breakout", "PER", 3e-5, 7.0),
+            ("Breakout", "PER", 6e-5, 9.0), ("Breakout", "PER", 6e-5, 2.0),
+            ("Asterix", "PER", 3e-5, 1.0), ("Asterix", "PER", 6e-5, 1.0)]  # fmt: skip
+    frame = pl.DataFrame(rows, ["env", "method", "learning_rate", "auc_return"], orient="row")
+    assert selected_rates(frame) == {("Breakout", "PER"): 3e-5, ("Asterix", "PER"): 6e-5}
+    runs = minatar_runs(DIGESTS, selected_rates(frame))
+    (run,) = select(runs, ["Asterix"], ["PER"], [0], ["mp-tail"])
+    assert run.config.learning_rate == 6e-5
+
+
+def test_both_kinds_of_run_live_in_one_store(tmp_path: Path) -> None:
+    config = minatar_config("Breakout", "SAMPLE", "mp-tail", 1, encoder="b" * 32, steps=1000)
+    run = minatar_run("minatar", config)
+    result = RunResult(
+        config=config,
+        eval_step=np.array([500, 1000]),
+        eval_episode=np.array([3, 9]),
+        eval_return=np.array([1.0, 3.0]),
+        eval_success=np.full(2, np.nan),
+        episodes=9,
+        updates=900,
+        diagnostics={"ess": np.array([30.0, np.nan])},
+    )
+    store.save_run(tmp_path, run, result)
+    tabular = study("testing")[0]
+    other = replace(result, config=tabular.config, eval_success=np.zeros(2), diagnostics={})
+    store.save_run(tmp_path, tabular, other)
+    frame = store.load_runs(tmp_path)
+    by_run = {row["run"]: row for row in frame.iter_rows(named=True)}
+    assert store.config_of(by_run[run.id]) == config
+    assert store.config_of(by_run[tabular.id]) == tabular.config
+    assert by_run[run.id]["auc_return"] == 1.0  # (1 + 3) / 2 over half of the horizon
+    assert math.isnan(by_run[run.id]["auc_success"])
+    assert store.check_finished(tmp_path, [run, tabular]) == {run.id, tabular.id}
+    with pytest.raises(store.StoreError, match="gamma"):
+        changed = replace(run, config=replace(config, gamma=0.5))
+        store.check_finished(tmp_path, [changed])
+    assert store.curves(frame).height == 4
+
+
+def test_a_job_takes_over_where_another_was_killed(tmp_path: Path) -> None:
+    """Through the local backend, whose worker is killed once in mid-run."""
+    torch = pytest.importorskip("torch")
+    from killed_job import killed_once
+
+    from sibling_replay.experiments.local_backend import LocalBackend
+    from sibling_replay.experiments.runner import run_study
+
+    torch.set_num_threads(1)
+    config = minatar_config(
+        "Breakout", "PER", "mp-tail", 0, steps=400, learning_starts=64, capacity=200,
+        eval_interval=200, eval_episodes=2, max_episode_steps=50, diagnostics_every=100,
+    )  # fmt: skip
+    run = minatar_run("minatar", config)
+    whole = MinAtarJob(tmp_path / "whole", tmp_path)(config)
+    job = killed_once(MinAtarJob(tmp_path / "states", tmp_path, checkpoint_seconds=0.0), tmp_path)
+    report = run_study([run], tmp_path / "runs", LocalBackend(job, workers=1))
+    assert (report.done, report.failures) == (1, [])
+    assert (tmp_path / "killed").exists() and (tmp_path / "resumed_at").read_text() != "0"
+    expected = store.save_run(tmp_path / "expected", run, whole)
+    assert store.run_path(tmp_path / "runs", run.id).read_bytes() == expected.read_bytes()
+
+
+def plan(tmp_path: Path, *methods: str) -> MinAtarPlan:
+    return MinAtarPlan(("Breakout",), methods, (), (), 100, MinAtarJob(tmp_path, tmp_path))
+
+
+def test_sample_without_an_encoder_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no encoder for Breakout"):
+        plan(tmp_path, "SAMPLE").runs()
+    assert len(plan(tmp_path, "DDQN", "PER").runs()) == 20
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("reproduce", "minatar", "--game", "Pong"), "choose from Asterix, Breakout"),
+        (("reproduce", "minatar", "--seeds", "5"), "choose from 0, 1, 2, 3, 4"),
+        (("reproduce", "minatar", "--steps", "0"), "steps must be"),
+        (("reproduce", "exact", "--steps", "10"), "are for the study minatar"),
+        (("reproduce", "exact", "--condition", "clean"), "are for the study minatar"),
+        (("vqvae", "train", "--game", "Pong"), "choose from Asterix"),
+        (("vqvae", "train", "--game", "Breakout", "--grid", "two"), "rows x columns"),
+        (("vqvae", "inspect", "nothing.npz"), "nothing.npz"),
+    ],
+)
+def test_wrong_arguments_say_what_is_right(arguments, says, capsys) -> None:
+    with pytest.raises(SystemExit) as end:
+        cli.main(arguments)
+    assert end.value.code == 2
+    said = capsys.readouterr()
+    assert says in re.sub(r"[\s│]+", " ", said.out + said.err)
+
+
+def inspection(loss: float, supported: float, median: float, codes: int) -> Inspection:
+    file = encoder_file(EncoderConfig("Breakout", codes=codes), loss)
+    return Inspection(
+        file, Support(1000, 5.0, 0.5, median, supported, (1.0, 2.0, 3.0, 4.0, 5.0), codes)
+    )
+
+
+def encoder_file(config: EncoderConfig, loss: float) -> EncoderFile:
+    from sibling_replay.grouping.frozen import FrozenEncoder, Weights
+
+    rng = np.random.default_rng(0)
+    shapes = ((3, 3, 4, 8), (8,), (3, 3, 8, 8), (8,), (8, 4), (4,), (config.codes, 4))
+    weights = Weights(*(rng.normal(size=shape).astype(np.float32) for shape in shapes))
+    return EncoderFile(FrozenEncoder(weights, config.grid), config, "data", loss)
+
+
+def test_the_finest_encoder_with_enough_support_is_recommended() -> None:
+    coarse = inspection(0.06, 0.99, 400, 8)
+    good = inspection(0.03, 0.80, 40, 16)
+    thin = inspection(0.02, 0.60, 40, 32)
+    rare = inspection(0.01, 0.90, 5, 256)
+    assert recommend([coarse, good, thin, rare]) is good
+    assert recommend([thin, rare]) is rare
+    frame = support_frame([coarse, good])
+    assert frame["paper_perplexity"].to_list() == [None, 8.7]
+    assert frame["frac_ge_100"].to_list() == [0.99, 0.8]
+
+
+def test_inspect_prints_draws_and_writes(tmp_path: Path, capsys) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "encoder.npz"
+    save_encoder(path, encoder_file(EncoderConfig("Breakout"), 0.5))
+    with pytest.raises(SystemExit) as end:
+        cli.main(["vqvae", "inspect", str(path), "--transitions", "800", "--pictures",
+                  str(tmp_path / "pictures"), "--csv", str(tmp_path / "table.csv")])  # fmt: skip
+    assert end.value.code == 0
+    assert "Breakout" in capsys.readouterr().out
+    assert (tmp_path / "pictures" / "Breakout-2x1-16-bce-seed0.png").stat().st_size > 5_000
+    frame = pl.read_csv(tmp_path / "table.csv")
+    assert frame["paper_median_bucket"].to_list() == [156.0]
+
+
+def test_inspection_counts_the_sample() -> None:
+    from sibling_replay.training.observations import collect
+
+    data = collect("Breakout", 1_000, seed=3)
+    found = inspect(encoder_file(EncoderConfig("Breakout"), 0.5), data).support
+    assert found.transitions == 1_000 and 1 <= found.perplexity <= 16

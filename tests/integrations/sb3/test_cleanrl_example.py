@@ -1,0 +1,74 @@
+"""examples/cleanrl_dqn.py, run for real in the SB3 environment, which has all it needs."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from readme_blocks import README
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "cleanrl_dqn.py"
+MARK = "# sibling-replay"
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Runs the file as a program, and gives the scalars that it wrote, by name."""
+
+    def scalars(*flags):
+        words = [EXAMPLE, "--log-dir", tmp_path, "--no-cuda", *flags]
+        monkeypatch.setattr(sys, "argv", [str(word) for word in words])
+        runpy.run_path(str(EXAMPLE), run_name="__main__")
+        (log,) = tmp_path.iterdir()
+        events = EventAccumulator(str(log)).Reload()
+        return {name: events.Scalars(name) for name in events.Tags()["scalars"]}
+
+    return scalars
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "per", "sample", "model", "average"])
+def test_every_strategy_runs(strategy, run):
+    scalars = run(
+        "--strategy", strategy, "--total-timesteps", 900, "--learning-starts", 300,
+        "--env-id", "CartPole-v1" if strategy == "per" else "FrozenLake-v1",
+        "--num-envs", 3 if strategy == "sample" else 1,
+    )  # fmt: skip
+    assert len(scalars["charts/episodic_return"]) > 5
+    for name in ("losses/td_loss", "losses/q_values", "replay/ess", "replay/beta"):
+        values = [point.value for point in scalars[name]]
+        assert len(values) >= 2 and np.isfinite(values).all(), name
+    assert 0.4 < scalars["replay/beta"][-1].value <= 1.0
+
+
+def test_it_learns_the_safe_arm(run):
+    """OutlierBandit with SAMPLE: the last episodes pay the safe arm's 2."""
+    scalars = run(
+        "--env-id", "sibling_replay/OutlierBandit-v0", "--strategy", "sample",
+        "--total-timesteps", 3000, "--learning-starts", 300, "--gamma", 0,
+    )  # fmt: skip
+    returns = [point.value for point in scalars["charts/episodic_return"]]
+    assert np.median(returns[-300:]) == 2.0 and np.mean(np.array(returns[-300:]) == 2.0) > 0.85
+
+
+def test_the_readme_command_runs(run):
+    """As printed, but for fewer steps."""
+    text = README.read_text()
+    (line,) = (line for line in text.splitlines() if "examples/cleanrl_dqn.py --" in line)
+    assert run(*line.split()[2:], "--total-timesteps", 300)["charts/episodic_return"]
+
+
+def test_the_changed_lines_are_marked():
+    marked = [line for line in EXAMPLE.read_text().splitlines() if MARK in line]
+    assert 8 <= len(marked) <= 16
+    for call in (
+        "rb.sample(",
+        "rb.update_priorities(",
+        "batch.weights",
+        "batch.average(",
+        "rb.extend(",
+    ):
+        assert any(call in line for line in marked), call

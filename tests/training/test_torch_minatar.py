@@ -1,0 +1,273 @@
+"""MinAtar runs: the paper's network, one code an observation, and survival of everything."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from minatar_kit import SMALL, bytes_of, encoder_of, random_encoder, small
+
+from sibling_replay.checkpoint import RollingCheckpoint, StateError
+from sibling_replay.envs import GAMES
+from sibling_replay.training import minatar_diagnostics
+from sibling_replay.training.minatar_config import (
+    MINATAR_METHODS,
+    MinAtarConfig,
+    minatar_config,
+    paper_learning_rates,
+)
+from support.killing import run_killed
+
+torch = pytest.importorskip("torch")
+from sibling_replay.training.torch_minatar import Session, evaluate, train  # noqa: E402
+from sibling_replay.training.torch_minatar_network import MinAtarNetwork  # noqa: E402
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Any:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def session(config: MinAtarConfig) -> Session:
+    return Session(config, encoder_of(config))
+
+
+def test_the_network_is_the_papers() -> None:
+    network = MinAtarNetwork(7, 6, np.random.default_rng(0))
+    count = sum(p.numel() for p in network.parameters())
+    assert count == (7 * 9 * 16 + 16) + (16 * 9 * 32 + 32) + (3200 * 128 + 128) + (128 * 6 + 6)
+    obs = torch.rand(5, 10, 10, 7)
+    x = torch.relu(torch.conv2d(obs.permute(0, 3, 1, 2).contiguous(), network.first.weight,
+                                network.first.bias, padding=1))  # fmt: skip
+    x = torch.relu(torch.conv2d(x, network.second.weight, network.second.bias, padding=1))
+    expected = network.values(torch.relu(network.hidden(x.permute(0, 2, 3, 1).reshape(5, 3200))))
+    torch.testing.assert_close(network(obs), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_initial_weights_have_torchs_law() -> None:
+    """Uniform within 1 / sqrt(fan in), which torch's default is."""
+    network = MinAtarNetwork(4, 6, np.random.default_rng(0))
+    for layer, fan_in in ((network.first, 36), (network.second, 144), (network.hidden, 3200)):
+        weight = layer.weight.detach().numpy()
+        assert np.abs(weight).max() <= fan_in**-0.5
+        assert weight.std() == pytest.approx((3 * fan_in) ** -0.5, rel=0.1)
+
+
+@pytest.mark.parametrize("method", MINATAR_METHODS)
+@pytest.mark.parametrize("cut", [31, 150, 233])
+def test_a_restored_session_goes_on_bit_for_bit(method: str, cut: int) -> None:
+    whole = session(small(method))
+    whole.advance(cut)
+    header, arrays = whole.state()
+    header = json.loads(json.dumps(header))
+    arrays = {name: np.array(array) for name, array in arrays.items()}
+    whole.advance(SMALL["steps"])
+
+    resumed = session(small(method))
+    resumed.advance(11)  # whatever it did before
+    resumed.load_state(header, arrays)
+    resumed.advance(SMALL["steps"])
+    assert bytes_of(resumed) == bytes_of(whole)
+    ours, theirs = resumed.result(), whole.result()
+    for name in ("eval_step", "eval_return", "eval_episode"):
+        np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+    for name, column in ours.diagnostics.items():
+        np.testing.assert_array_equal(column, theirs.diagnostics[name])
+    assert ours.eval_step.tolist() == [90, 180, 270, 320]
+    assert ours.diagnostics["step"].tolist() == [120, 240, 320]
+
+
+@pytest.mark.parametrize("method", ["PER", "SAMPLE"])
+def test_killed_at_random_it_ends_with_the_same_bytes(tmp_path: Path, method: str) -> None:
+    whole = session(small(method))
+    whole.advance(SMALL["steps"])
+    output = tmp_path / "output"
+    script = Path(__file__).with_name("killed_minatar_run.py")
+    command = [sys.executable, str(script), method, str(tmp_path / "states"), str(output)]
+    run_killed(command, output, kills=2, seed=5)
+    assert output.read_bytes() == bytes_of(whole)
+
+
+def test_a_damaged_checkpoint_falls_back_and_changes_nothing(tmp_path: Path) -> None:
+    config = small("SAMPLE", steps=200)
+    whole = session(config)
+    whole.advance(200)
+    checkpoint = RollingCheckpoint(tmp_path)
+    part = session(config)
+    for step in (60, 120):
+        part.advance(step)
+        checkpoint.save(*part.state())
+    data = bytearray(checkpoint.newest.read_bytes())
+    data[len(data) // 3] ^= 4
+    checkpoint.newest.write_bytes(data)
+    with pytest.warns(UserWarning, match="going on from"):
+        result = train(config, encoder_of(config), checkpoint=checkpoint)
+    np.testing.assert_array_equal(result.eval_return, whole.result().eval_return)
+    state = checkpoint.load()
+    assert state is not None
+    resumed = session(config)
+    resumed.load_state(*state)
+    assert bytes_of(resumed) == bytes_of(whole)
+
+
+def test_a_checkpoint_of_another_config_is_refused(tmp_path: Path) -> None:
+    checkpoint = RollingCheckpoint(tmp_path)
+    part = session(small("PER"))
+    part.advance(80)
+    checkpoint.save(*part.state())
+    with pytest.raises(StateError, match="another config"):
+        train(small("PER", gamma=0.9), checkpoint=checkpoint)
+
+
+def test_the_checkpoint_of_a_full_buffer_is_small(tmp_path: Path) -> None:
+    """100,000 entries of the game with most channels, groups kept: under 60 MB."""
+    encoder = random_encoder(channels=10)
+    config = minatar_config("Seaquest", "SAMPLE", "clean", 0, encoder=encoder.digest)
+    full = Session(config, encoder)
+    full.advance(50)
+    obs = full.position.obs
+    n = 100_000
+    rng = np.random.default_rng(0)
+    full.buffer.extend(
+        np.broadcast_to(obs, (n, *obs.shape)), rng.integers(6, size=n), np.zeros(n),
+        np.broadcast_to(obs, (n, *obs.shape)), np.zeros(n, bool), np.zeros(n, bool),
+        group=rng.integers(1536, size=n),
+    )  # fmt: skip
+    checkpoint = RollingCheckpoint(tmp_path)
+    checkpoint.save(*full.state())
+    assert len(full.buffer) == n
+    assert checkpoint.newest.stat().st_size < 60e6
+
+
+def test_every_observation_is_coded_once() -> None:
+    """The code of s' is the code of the next step."""
+    config = small("SAMPLE", steps=200, diagnostics_every=0)
+    encoder = random_encoder()
+    run = Session(config, encoder)
+    seen: list[bytes] = []
+
+    def counting(obs: Any) -> int:
+        seen.append(obs.tobytes())
+        return encoder.code(obs)
+
+    run.code = counting
+    run.advance(200)
+    ended = run.episodes
+    assert len(seen) == 200 + 1 and ended > 2
+    stored = run.buffer.transitions()
+    code = encoder.encode(stored["obs"])
+    _, ours = np.unique(run.buffer.groups, return_inverse=True)
+    _, theirs = np.unique(code * 6 + stored["action"], return_inverse=True)
+    pairs = set(zip(ours.tolist(), theirs.tolist(), strict=True))
+    assert len(pairs) == ours.max() + 1 == theirs.max() + 1  # the same partition
+
+
+def test_evaluation_is_on_the_unperturbed_game_and_changes_no_training() -> None:
+    """Rewards of Breakout are whole numbers; with mp-tail none of the positive ones is."""
+    often = session(small("DDQN", eval_interval=50, eval_episodes=2))
+    seldom = session(small("DDQN", eval_interval=320, eval_episodes=2))
+    for run in (often, seldom):
+        run.advance(320)
+    returns = 2 * often.result().eval_return
+    np.testing.assert_array_equal(returns, np.round(returns))
+    rewards = often.buffer.transitions()["reward"]
+    assert (rewards != np.round(rewards)).any()
+    one, other = often.learner.arrays(), seldom.learner.arrays()
+    assert all((one[name] == other[name]).all() for name in one)
+
+
+def test_clean_and_tail_share_the_game_until_learning_starts() -> None:
+    clean, tail = (
+        session(small("DDQN", condition, learning_starts=200)) for condition in ("clean", "mp-tail")
+    )
+    for run in (clean, tail):
+        run.advance(120)
+    ours, theirs = clean.buffer.transitions(), tail.buffer.transitions()
+    np.testing.assert_array_equal(ours["obs"], theirs["obs"])
+    positive = ours["reward"] > 0
+    np.testing.assert_array_equal(positive, ours["reward"] != theirs["reward"])
+    low, high = 1.0 - 30.0, 1.0 + 0.6 / 0.98
+    assert np.isin(theirs["reward"][positive], np.float32([low, high])).all() and positive.any()
+
+
+def test_evaluation_is_a_function_of_its_seeds() -> None:
+    run = session(small("DDQN"))
+    run.advance(100)
+    seeds = np.array([3, 4, 5])
+    alone = [evaluate(run.config, run.learner, seeds[[i]]) for i in range(3)]
+    assert evaluate(run.config, run.learner, seeds) == pytest.approx(np.mean(alone))
+    assert evaluate(run.config, run.learner, seeds) == evaluate(run.config, run.learner, seeds)
+
+
+def test_diagnostics_are_in_range_and_absent_before_learning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(minatar_diagnostics, "MEASURE_EVERY", 10)
+    run = session(small("SAMPLE", learning_starts=130))
+    run.advance(320)
+    columns = run.result().diagnostics
+    early = columns["step"] <= 120
+    assert np.isnan(columns["ess"][early]).all() and np.isnan(columns["action_l1"][early]).all()
+    late = columns["step"] >= 240
+    assert ((columns["ess"][late] > 1) & (columns["ess"][late] <= 32)).all()
+    assert ((columns["action_l1"][late] >= 0) & (columns["action_l1"][late] <= 2)).all()
+    assert (columns["td_std"][late] > 0).all()
+    assert (columns["ratio_mean"][late] > 0).all()
+
+
+def test_the_ratio_is_the_papers() -> None:
+    """R_i = n_g u_i / s_g of the drawn slots, from the buffer's own masses and groups."""
+    run = session(small("SAMPLE"))
+    run.advance(150)
+    batch = run.buffer.sample(32, 0.4)
+    masses, groups = run.buffer.masses, run.buffer.groups
+    expected = [
+        (groups == groups[slot]).sum() * masses[slot] / masses[groups == groups[slot]].sum()
+        for slot in batch.slots
+    ]
+    np.testing.assert_allclose(run.windows._ratio(batch), expected, rtol=1e-9)
+
+
+def test_learning_rates_are_the_papers() -> None:
+    rates = paper_learning_rates()
+    assert set(rates) == {(game, method) for game in GAMES for method in MINATAR_METHODS}
+    assert minatar_config("Breakout", "PER", "clean", 0).learning_rate == 3e-5
+    assert minatar_config("Asterix", "PER", "mp-tail", 0).learning_rate == 1.875e-6
+    assert minatar_config("Asterix", "PER", "clean", 0, learning_rate=1e-3).learning_rate == 1e-3
+
+
+@pytest.mark.parametrize(
+    ("changed", "word"),
+    [
+        ({"env": "Pong"}, "env must be one of Asterix"),
+        ({"method": "AVG"}, "method must be one of DDQN"),
+        ({"condition": "dirty"}, "condition must be one of clean"),
+        ({"method": "SAMPLE"}, "encoder must be given for SAMPLE"),
+        ({"steps": 0}, "steps must be"),
+        ({"seed": -1}, "seed must be"),
+        ({"learning_rate": 0.0}, "learning_rate must be"),
+        ({"gamma": 1.5}, "gamma must be"),
+        ({"tail_probability": 1.0}, "tail_probability must be"),
+        ({"batch_size": True}, "batch_size must be"),
+    ],
+)
+def test_a_bad_config_is_refused_by_name(changed: dict[str, Any], word: str) -> None:
+    good: dict[str, Any] = {
+        "env": "Breakout", "method": "PER", "condition": "clean", "seed": 0, "learning_rate": 1e-4
+    }  # fmt: skip
+    with pytest.raises(ValueError, match=word):
+        MinAtarConfig(**{**good, **changed})
+
+
+def test_another_encoder_than_the_configs_is_refused() -> None:
+    with pytest.raises(ValueError, match="encoder"):
+        Session(small("SAMPLE"), random_encoder(codes=5))
+    with pytest.raises(ValueError, match="encoder"):
+        Session(small("SAMPLE"), None)

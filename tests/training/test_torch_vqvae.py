@@ -1,0 +1,131 @@
+"""Encoders are trained in pieces as in one, saved without code, and found again by digest."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sibling_replay.checkpoint import StateError
+from sibling_replay.training.encoders import (
+    EncoderConfig,
+    encoder_files,
+    find_encoder,
+    load_encoder,
+    save_encoder,
+)
+from sibling_replay.training.observations import collect
+from support.killing import run_killed
+
+torch = pytest.importorskip("torch")
+from sibling_replay.training import torch_vqvae  # noqa: E402
+from sibling_replay.training.torch_vqvae import train_encoder  # noqa: E402
+
+CONFIG = EncoderConfig("Breakout", codes=8, observations=3_000, updates=60, batch_size=16, seed=2)
+
+KILLED = """
+import sys, torch
+torch.set_num_threads(1)
+from pathlib import Path
+from sibling_replay.training import torch_vqvae
+from sibling_replay.training.encoders import EncoderConfig, save_encoder
+torch_vqvae.LOG_EVERY = 10
+config = EncoderConfig("Breakout", codes=8, observations=3_000, updates=60, batch_size=16, seed=2)
+out = Path(sys.argv[1])
+file = torch_vqvae.train_encoder(
+    config, out, lambda progress: print(progress.update, flush=True), checkpoint_seconds=0
+)
+save_encoder(out / "done.npz", file)
+"""
+
+
+@pytest.fixture(autouse=True)
+def frequent_logs(monkeypatch):
+    monkeypatch.setattr(torch_vqvae, "LOG_EVERY", 10)
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_observations_are_those_of_random_play() -> None:
+    data = collect("Seaquest", 700, seed=1)
+    again = collect("Seaquest", 700, seed=1)
+    other = collect("Seaquest", 700, seed=2)
+    assert data.digest == again.digest != other.digest
+    assert data.shape == (10, 10, 10) and data.bits.shape == (700, 125)  # 1000 bits
+    obs = data.at(slice(None))
+    assert obs.dtype == np.bool_ and obs.shape == (700, 10, 10, 10)
+    np.testing.assert_array_equal(data.at(np.array([5, 5, 600])), obs[[5, 5, 600]])
+    assert obs.any(axis=(1, 2, 3)).all()
+    assert set(data.action.tolist()) == set(range(6))
+
+
+def test_killed_at_random_it_ends_with_the_same_bytes(tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    save_encoder(whole / "done.npz", train_encoder(CONFIG, whole))
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    command = [sys.executable, "-c", KILLED, str(broken)]
+    run_killed(command, broken / "done.npz", kills=2, seed=1)
+    assert (whole / "done.npz").read_bytes() == (broken / "done.npz").read_bytes()
+
+
+def test_an_encoder_file_round_trips_and_is_checked(tmp_path: Path) -> None:
+    file = train_encoder(CONFIG, tmp_path)
+    path = tmp_path / "encoder.npz"
+    save_encoder(path, file)
+    back = load_encoder(path)
+    assert back.config == CONFIG and back.data_digest == file.data_digest
+    assert back.reconstruction == file.reconstruction > 0
+    obs = collect("Breakout", 300, seed=5).at(slice(None))
+    np.testing.assert_array_equal(back.encoder.encode(obs), file.encoder.encode(obs))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(StateError):
+        load_encoder(path)
+
+
+def test_encoders_are_found_by_digest_and_by_the_papers_form(tmp_path: Path) -> None:
+    small = train_encoder(CONFIG, tmp_path)
+    paper = EncoderConfig(
+        "Breakout", codes=16, observations=3_000, updates=20, batch_size=16, seed=2
+    )
+    of_paper_form = train_encoder(paper, tmp_path)
+    for file in (small, of_paper_form):
+        save_encoder(tmp_path / f"{file.config.name}.npz", file)
+    assert find_encoder(tmp_path, small.encoder.digest).digest == small.encoder.digest
+    found = encoder_files(tmp_path)
+    assert {game: file.encoder.digest for game, file in found.items()} == {
+        "Breakout": of_paper_form.encoder.digest
+    }
+    with pytest.raises(FileNotFoundError, match="vqvae train"):
+        find_encoder(tmp_path, "0" * 32)
+
+
+def test_a_checkpoint_of_another_config_is_refused(tmp_path: Path) -> None:
+    train_encoder(CONFIG, tmp_path)
+    other = EncoderConfig(
+        "Breakout", codes=8, observations=3_000, updates=61, batch_size=16, seed=2
+    )
+    with pytest.raises(StateError, match="another config"):
+        train_encoder(other, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "word"),
+    [
+        ({"game": "Pong"}, "Pong"),
+        ({"updates": 0}, "updates"),
+        ({"observations": 0}, "observations"),
+        ({"seed": -1}, "seed"),
+        ({"learning_rate": 0.0}, "learning_rate"),
+    ],
+)
+def test_a_bad_config_is_refused(changed: dict[str, object], word: str) -> None:
+    with pytest.raises(ValueError, match=word):
+        EncoderConfig(**{"game": "Breakout", **changed})  # type: ignore[arg-type]
