@@ -85,7 +85,7 @@ bench-train: install
 	$(BIN)/python benchmarks/train.py
 
 bench-minatar: install
-	$(BIN)/python benchmarks/minatar.py
+	$(BIN)/python benchmarks/minatar_step.py
 
 # TorchRL's own prioritized replay, which ours is timed beside, needs its extension; ours does not.
 $(VENV)-torchrl/extension: $(VENV)-torchrl/installed benchmarks/build_torchrl_extension.py

@@ -77,7 +77,7 @@ def reproduce(
 
     exact: the main comparison, 220 runs. grid: the fixed alpha/beta sweep, 960 runs. testing: 12
     shortened runs that show whether everything works. minatar: the games, 150 runs of 5 million
-    steps (about 12 core-hours each: see --game, --method, --condition, --seeds and --steps); a run
+    steps (about 9 core-hours each: see --game, --method, --condition, --seeds and --steps); a run
     that is interrupted goes on from its checkpoint.
 
     Args:

@@ -7,7 +7,7 @@ ring, uniform draws, a target of the largest value, torch's default Adam; with t
 one forward pass less than Double DQN needs. The split is measured on further steps of the same
 sessions, with a clock around each part.
 
-    python benchmarks/minatar.py [--game SpaceInvaders] [--encoder FILE] [--out FILE]
+    python benchmarks/minatar_step.py [--game SpaceInvaders] [--encoder FILE] [--out FILE]
 """
 
 # ruff: noqa: E402  (libraries read the number of threads when they are loaded)
