@@ -5,14 +5,12 @@ from __future__ import annotations
 import gymnasium as gym
 import numpy as np
 import torch
-from gymnasium.wrappers import FlattenObservation
 from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.utils.metrics import TD_ERROR_KEY
 from ray.rllib.utils.replay_buffers.utils import update_priorities_in_episode_replay_buffer
 from ray.tune.registry import register_env
 
-import sibling_replay.envs  # noqa: F401  registers the bandit
 from sibling_replay.integrations.rllib import SiblingDQN, SiblingEpisodeReplayBuffer
 
 SAFE, RISKY = 0, 1
@@ -21,8 +19,15 @@ CAPACITY = 60
 SPACE = gym.spaces.Box(-np.inf, np.inf, (2,), np.float32)
 ACTIONS = gym.spaces.Discrete(2)
 
+# Lambdas travel to a runner in another process as they are, without this file; "module:name" is
+# registered there by importing the module. The one state is the float that RLlib's networks take.
 register_env(
-    "bandit", lambda config: FlattenObservation(gym.make("sibling_replay/OutlierBandit-v0"))
+    "bandit",
+    lambda config: gym.wrappers.TransformObservation(
+        gym.make("sibling_replay.envs:sibling_replay/OutlierBandit-v0"),
+        lambda obs: np.ones(1, np.float32),
+        gym.spaces.Box(0.0, 1.0, (1,), np.float32),
+    ),
 )
 
 
@@ -105,19 +110,20 @@ def check(buffer) -> None:
         assert len(set(keys.values())) == len(keys)
 
 
-def bandit_dqn(seed: int, buffer: dict, **training):
-    """One weight an action and the squared loss: what is learnt is the value itself."""
+def bandit_dqn(seed: int, buffer: dict, runners: int = 0, **training):
+    """The paper's network, rate and squared loss; 8 environments, an update after each took a step.
+    """
     config = (
         DQNConfig(algo_class=SiblingDQN)
         .environment("bandit")
-        .env_runners(num_env_runners=0, num_envs_per_env_runner=8, rollout_fragment_length=1)
+        .env_runners(num_env_runners=runners, num_envs_per_env_runner=8)
         .learners(num_learners=0)
         .debugging(seed=seed, log_level="ERROR")
         .reporting(min_sample_timesteps_per_iteration=0, min_time_s_per_iteration=0)
         .rl_module(
             model_config={
-                "fcnet_hiddens": [4],
-                "fcnet_activation": "linear",
+                "fcnet_hiddens": [64, 64],
+                "fcnet_activation": "relu",
                 "head_fcnet_hiddens": [],
             }
         )
@@ -127,7 +133,7 @@ def bandit_dqn(seed: int, buffer: dict, **training):
                 "train_batch_size_per_learner": 32,
                 "num_steps_sampled_before_learning_starts": 64,
                 "epsilon": 1.0,  # both arms are tried equally often; what is compared is learning
-                "lr": 0.01,
+                "lr": 7.5e-4,
                 "dueling": False,
                 "double_q": True,
                 "grad_clip": None,
