@@ -80,7 +80,8 @@ def training(buffer: Mapping[str, Any], episodes: list[SingleAgentEpisode]) -> P
         .debugging(seed=0, log_level="ERROR")
         .build_algo()
     )
-    dqn.local_replay_buffer.add(episodes)
+    for episode in episodes:  # RLlib's PER cannot take more than its capacity at once
+        dqn.local_replay_buffer.add(episode)
 
     def piece() -> int:
         for _ in range(STEPS):

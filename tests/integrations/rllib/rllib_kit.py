@@ -111,8 +111,7 @@ def check(buffer) -> None:
 
 
 def bandit_dqn(seed: int, buffer: dict, runners: int = 0, **training):
-    """The paper's network, rate and squared loss; 8 environments, an update after each took a step.
-    """
+    """The paper's network, rate and squared loss; an update after a step of eight environments."""
     config = (
         DQNConfig(algo_class=SiblingDQN)
         .environment("bandit")

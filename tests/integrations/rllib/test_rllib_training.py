@@ -10,8 +10,8 @@ from sibling_replay import Prioritized, SiblingSample, Uniform
 from sibling_replay.integrations.rllib import BUFFER, SiblingDQN
 from support.host_draws import readme_block
 
-SEEDS = range(3)
-STEPS = 600
+SEEDS = (0, 100, 200)  # apart: the eight environments of a run take this seed and the next seven
+STEPS = 400
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 
@@ -22,9 +22,7 @@ def ours(strategy, seed: int = 0, capacity: int = 5_000) -> dict:
 
 def learnt(strategy, seed: int) -> np.ndarray:
     """Action values, averaged over the second half of a run: each draw of the 100 moves them."""
-    dqn = bandit_dqn(
-        seed, ours(strategy, seed), num_steps_sampled_before_learning_starts=500
-    )
+    dqn = bandit_dqn(seed, ours(strategy, seed), num_steps_sampled_before_learning_starts=500)
     values = []
     for _ in range(STEPS):
         dqn.training_step()
@@ -35,13 +33,20 @@ def learnt(strategy, seed: int) -> np.ndarray:
 
 def test_the_papers_effect():
     """The risky arm pays 1 on average and the safe one 2. PER overrates the rare 100 and prefers
-    the risky arm; with SAMPLE the same training prefers the safe one, with every seed."""
+    the risky arm; with SAMPLE the same training on the same experience prefers the safe one.
+
+    The paper's settings, with beta fixed at 0.4 and both arms tried blindly. All of seeds 0, 100,
+    ..., 900 show it: PER values the risky arm at 2.6 to 4.6, SAMPLE at 0.6 to 1.9. Of the
+    neighbours 0 to 9, after 600 steps, seed 5 does not (PER 1.7, SAMPLE 0.4): it saw half of the
+    rare rewards to be expected.
+    """
     per = np.array([learnt(Prioritized(alpha=0.6), seed) for seed in SEEDS])
     sample = np.array([learnt(SiblingSample(alpha=0.6), seed) for seed in SEEDS])
-    np.testing.assert_allclose(per[:, SAFE], 2.0, atol=0.1)
-    np.testing.assert_allclose(sample[:, SAFE], 2.0, atol=0.1)
+    for values in (per, sample):
+        np.testing.assert_allclose(values[:, SAFE], 2.0, atol=0.15)
     assert (per[:, RISKY] > per[:, SAFE]).all()
     assert (sample[:, RISKY] < sample[:, SAFE]).all()
+    assert (per[:, RISKY] > sample[:, RISKY] + 1.0).all()
 
 
 def test_uniform_is_the_stock_buffer():
