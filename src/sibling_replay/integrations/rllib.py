@@ -10,6 +10,7 @@ RLlib's `EpisodeReplayBuffer`.
 from __future__ import annotations
 
 import copy
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,11 @@ import numpy as np
 from sibling_replay.checkpoint import StateError
 from sibling_replay.integrations import host
 from sibling_replay.integrations.host_replay import HostReplay
-from sibling_replay.integrations.rllib_storage import SlottedEpisodes
+from sibling_replay.integrations.rllib_storage import SlottedEpisodes, check_form, compared
 from sibling_replay.schema import KeyFunction
 from sibling_replay.strategies import Strategy, Uniform
 
 with host("RLlib", "rllib"):
-    import tree
     from ray.rllib.algorithms.dqn import DQN
     from ray.rllib.env.single_agent_episode import SingleAgentEpisode
     from ray.rllib.utils import force_list
@@ -86,19 +86,21 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
         for episode in episodes:
             if not isinstance(episode, SingleAgentEpisode):
                 raise TypeError(f"only episodes of a single agent can be stored, not {episode!r}")
-            if self._exact and len(episode) and any(map(tree.is_nested, _step(episode, 0))):
-                raise TypeError("observations or actions of several parts need a key function")
+        if self._exact:
+            check_form(chain(islice(self.episodes, 1), episodes))
         if self._host_draws:
             EpisodeReplayBuffer.add(self, episodes)
         else:
             self._store(episodes)
 
     def _written(self, slots: list[int], episode: SingleAgentEpisode, steps: range) -> None:
-        obs = actions = None
+        obs: Any = None
+        actions: Any = None
         if self._exact:
-            obs, actions = _step(episode, slice(steps.start, steps.stop))
+            obs, actions = compared(episode, slice(steps.start, steps.stop))
         elif self.strategy.needs_groups:
-            obs, actions = zip(*(_step(episode, t) for t in steps), strict=True)
+            obs = [episode.get_observations(t) for t in steps]
+            actions = [episode.get_actions(t) for t in steps]
         self.replay.put(np.array(slots), obs, actions)
 
     def _emptied(self, slots: list[int]) -> None:
@@ -108,9 +110,9 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
     def sample(self, num_items: int | None = None, **options: Any) -> list[SingleAgentEpisode]:
         """Episodes of one step each (n steps in one, as RLlib does it), with their weights."""
         if self._host_draws:
-            return EpisodeReplayBuffer.sample(
-                self, num_items, **{"n_step": 1, "sample_episodes": True, **options}
-            )
+            options = {"n_step": 1, "sample_episodes": True, **options}
+            drawn: list[SingleAgentEpisode] = EpisodeReplayBuffer.sample(self, num_items, **options)
+            return drawn
         return self._draw(num_items, **options)
 
     def _draw(
@@ -180,7 +182,9 @@ class SiblingDQN(DQN):
     def get_state(
         self, components: Any = None, *, not_components: Any = None, **options: Any
     ) -> dict[str, Any]:
-        state = super().get_state(components, not_components=not_components, **options)
+        state: dict[str, Any] = super().get_state(
+            components, not_components=not_components, **options
+        )
         if self._check_component(_SAVED, components, not_components):
             state[_SAVED] = self.local_replay_buffer.get_state()
         return state
@@ -189,7 +193,3 @@ class SiblingDQN(DQN):
         super().set_state(state)
         if _SAVED in state:
             self.local_replay_buffer.set_state(state[_SAVED])
-
-
-def _step(episode: SingleAgentEpisode, t: int | slice) -> tuple[Any, Any]:
-    return episode.get_observations(t), episode.get_actions(t)

@@ -5,7 +5,11 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sibling_replay.integrations import host
 
@@ -147,6 +151,29 @@ class SlottedEpisodes(PrioritizedEpisodeReplayBuffer):
                 del self._indices[slot]
             self._free.extend(slots)
             self._emptied(slots)
+
+
+def compared(episode: SingleAgentEpisode, steps: int | slice) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Observations and actions as their bytes are compared. RLlib's modules choose int32 actions,
+    other sources of episodes int64 ones."""
+    actions = np.asarray(episode.get_actions(steps))
+    if actions.dtype.kind in "iu":
+        actions = actions.astype(np.int64)
+    return np.asarray(episode.get_observations(steps)), actions
+
+
+def check_form(episodes: Iterable[SingleAgentEpisode]) -> None:
+    """Refuse what cannot be compared: several parts, or not of the first episode's form."""
+    first = None
+    for episode in filter(len, episodes):
+        step = episode.get_observations(0), episode.get_actions(0)
+        if any(isinstance(each, dict | tuple) for each in step):
+            raise TypeError("observations or actions of several parts need a key function")
+        obs, action = compared(episode, 0)
+        form = f"{obs.dtype} {obs.shape} and {action.dtype} {action.shape}"
+        first = first or form
+        if form != first:
+            raise ValueError(f"observation and action must stay {first}, got {form}")
 
 
 def _by_agent_and_module(**counts: float) -> dict[str, Any]:

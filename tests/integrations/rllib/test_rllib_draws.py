@@ -167,6 +167,25 @@ def test_observations_of_several_parts_need_a_key():
         assert buffer.sample(1)[0].get_observations(1)["b"] == 1
 
 
+def test_equal_actions_of_other_widths_are_siblings_and_other_observations_are_refused():
+    """Runners hand over int32 actions; recorded episodes may have int64 ones."""
+    buffer = SiblingEpisodeReplayBuffer(8, strategy=SiblingSample())
+    buffer.add(episode([0, 1, 2], [0, 1]))
+    narrow = episode([0, 1], [0])
+    narrow.actions.data = [np.int32(0)]
+    buffer.add(narrow)
+    groups = buffer.replay.sampler.groups[buffer.replay.sampler.live_slots]
+    assert groups[0] == groups[2] != groups[1]
+    wide = episode([0, 1], [0])
+    wide.observations.data = [np.zeros(3, np.float32)] * 2
+    wide._observation_space = None
+    for refused in (wide, [narrow, wide]):
+        with pytest.raises(ValueError, match=r"must stay float32 \(2,\) .* got float32 \(3,\)"):
+            buffer.add(refused)
+        assert len(buffer) == 3 and len(buffer.episodes) == 2
+    check(buffer)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
