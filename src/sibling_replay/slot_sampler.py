@@ -15,7 +15,7 @@ from sibling_replay.sampling import Sampling
 from sibling_replay.staging import whole_number
 from sibling_replay.strategies import Law, Strategy, Uniform
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _INTEGER_BYTES = 8
 
 
@@ -139,7 +139,7 @@ class SlotSampler(Sampling):
         """The group of every slot; -1 where it is empty or no groups are kept."""
         if not self._memory.grouped:
             return np.full(self.capacity, -1, dtype=np.int64)
-        return self._memory.index.items[:, 0].astype(np.int64)
+        return self._memory.index.items[0, :].astype(np.int64)
 
     def probabilities(self) -> Law:
         """The exact probabilities of the next draw over all slots, in O(capacity)."""

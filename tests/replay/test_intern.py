@@ -44,7 +44,7 @@ class InternMachine(RuleBasedStateMachine):
             self._remove(slot)
         row, name = self._row(key, garbage)
         part = intern(self.keys, self.p, self.rows, row)
-        expected = {int(self.p.items[s, 0]) for s, k in self.key_of.items() if k == name}
+        expected = {int(self.p.items[0, s]) for s, k in self.key_of.items() if k == name}
         if expected:
             assert {part} == expected
         else:
@@ -91,7 +91,7 @@ class InternMachine(RuleBasedStateMachine):
         assert first_bad_place(self.keys, self.p, self.rows) == -1
         part_of = {}
         for slot, name in self.key_of.items():
-            assert part_of.setdefault(name, int(self.p.items[slot, 0])) == self.p.items[slot, 0]
+            assert part_of.setdefault(name, int(self.p.items[0, slot])) == self.p.items[0, slot]
         assert len(set(part_of.values())) == len(part_of)
         assert np.count_nonzero(self.keys.table) == len(part_of)
 
@@ -114,6 +114,6 @@ def test_colliding_keys_are_never_merged():
             part = intern(keys, p, rows, row)
             rows[slot] = row
             join(p, slot, part)
-        pairs = {(int(rows[slot, 0]), int(p.items[slot, 0])) for slot in range(200)}
+        pairs = {(int(rows[slot, 0]), int(p.items[0, slot])) for slot in range(200)}
         assert len(pairs) == len({key for key, _ in pairs}) == len({part for _, part in pairs})
         assert first_bad_place(keys, p, rows) == -1

@@ -64,14 +64,14 @@ class MemoryMachine(RuleBasedStateMachine):
             counts[group][outcome] += 1
         ids = {}
         for group, slots in groups.items():
-            (ids[group],) = {int(memory.index.items[slot, 0]) for slot in slots}
+            (ids[group],) = {int(memory.index.items[0, slot]) for slot in slots}
             assert memory.index.vec[ids[group], 0] == len(slots)
             assert memory.index.sums[ids[group]] == len(slots)  # all masses are one
             assert memory.group_outcomes.vec[ids[group], 0] == len(counts[group])
             for slot in slots:
-                outcome = memory.outcomes.items[slot, 0]
+                outcome = memory.outcomes.items[0, slot]
                 assert memory.outcomes.vec[outcome, 0] == counts[group][self.ring[slot][1]]
-                assert memory.group_outcomes.items[outcome, 0] == ids[group]
+                assert memory.group_outcomes.items[0, outcome] == ids[group]
         assert len(set(ids.values())) == len(groups)
         assert memory.index.vec[:, 0].sum() == len(self.ring)
         assert memory.group_outcomes.vec[:, 0].sum() == sum(map(len, counts.values()))
@@ -144,7 +144,7 @@ DAMAGE = {
     "hash": lambda m: _add(m.keys.hashes, m.index.items[0, 0]),
     "outcome of a slot": lambda m: m.outcomes.items.__setitem__((0, 0), -1),
     "outcome count": lambda m: _add(m.outcomes.vec, (m.outcomes.items[0, 0], 0)),
-    "group of an outcome": lambda m: _add(m.group_outcomes.items, (m.outcomes.items[0, 0], 0)),
+    "group of an outcome": lambda m: _add(m.group_outcomes.items, (0, m.outcomes.items[0, 0])),
     "outcomes of a group": lambda m: _add(m.group_outcomes.vec, (largest_group(m), 0), -1),
     "number of entries": lambda m: _add(m.counts, 1, -1),
     "largest priority": lambda m: m.peaks.__setitem__(0, 0.0),

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from sibling_replay import Prioritized, SiblingSample, Strategy
 from sibling_replay.replay.checks import check_index
-from sibling_replay.replay.index import assign, insert, new_index, remove
+from sibling_replay.replay.index import insert, new_index, remove
 from sibling_replay.strategies.draws import draw_prioritized
 from sibling_replay.strategies.power import GREATEST, LEAST, write_powers
+from support.masses import assign_masses
 from support.scenes import STRATEGIES, add_entries, heavy_tailed, new_buffer, set_priorities
 
 DRIFT = 1e-9  # what the issue allows, relative
@@ -88,9 +89,11 @@ def test_masses_over_six_hundred_orders_of_magnitude():
         insert(index, slot, slot % 2, mass)
     assert check_index(index, np.arange(5)) == (True, "")
     assert index.sums[0] == pytest.approx(1e299, rel=1e-12)
-    assign(index, np.array([4]), np.array([1e-300]))  # 1e299 leaves the sum of 1e-300 and 1e-300
+    assign_masses(
+        index, np.array([4]), np.array([1e-300])
+    )  # 1e299 leaves the sum of 1e-300 and 1e-300
     assert index.sums[0] == pytest.approx(3e-300, rel=1e-12)
-    assign(index, np.array([1, 3]), np.array([1e-300, 1e-300]))
+    assign_masses(index, np.array([1, 3]), np.array([1e-300, 1e-300]))
     assert index.sums[1] == pytest.approx(2e-300, rel=1e-12)
     assert index.tree[-1] == pytest.approx(5e-300, rel=1e-12)
     assert check_index(index, np.arange(5)) == (True, "")
@@ -146,7 +149,7 @@ def test_no_mass_at_all_is_refused():
     buffer = new_buffer(Prioritized(), 4)
     add_entries(buffer, [0, 1], [0, 0])
     memory = buffer._memory
-    assign(memory.index, np.array([0, 1]), np.array([0.0, 0.0]))
+    assign_masses(memory.index, np.array([0, 1]), np.array([0.0, 0.0]))
     assert memory.index.tree[-1] == 0.0
     with pytest.raises(ValueError, match="mass is zero"):
         buffer.sample(4)
@@ -261,7 +264,7 @@ def test_nothing_is_lost_by_cancellation(spread):
     exponents = np.clip(spread * rng.standard_normal((4000, 2)), -680, 680)
     for masses in np.exp(exponents):
         slots = rng.integers(0, 24, 2)
-        assign(index, slots, masses)
+        assign_masses(index, slots, masses)
         for group in slots % 6:
             exact = math.fsum(index.tree[group:24:6])
             assert abs(index.sums[group] - exact) <= DRIFT * exact
@@ -274,7 +277,7 @@ def test_no_drift_where_a_sum_is_only_ever_adjusted():
         insert(index, slot, 0, 1.0)
     rng = np.random.default_rng(0)
     for _ in range(2500):
-        assign(index, rng.integers(0, 8, 64), rng.random(64) + 1e-9)
+        assign_masses(index, rng.integers(0, 8, 64), rng.random(64) + 1e-9)
         exact = math.fsum(index.tree[:8])
         assert abs(index.sums[0] - exact) <= DRIFT * exact
     assert index.wear[0] > 0  # adjusted, not summed afresh each time

@@ -34,14 +34,14 @@ class PartitionMachine(RuleBasedStateMachine):
 
     def _outside(self):
         inside = {item for members in self.parts.values() for item in members}
-        return [item for item in range(self.p.items.shape[0]) if item not in inside]
+        return [item for item in range(self.p.items.shape[1]) if item not in inside]
 
     def _join(self, item, part):
         join(self.p, item, part)
         self.parts[part].append(item)
 
     def _leave(self, item):
-        part = int(self.p.items[item, 0])
+        part = int(self.p.items[0, item])
         members = self.parts[part]
         left = leave(self.p, item)
         members[members.index(item)] = members[-1]  # the last takes its place

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from sibling_replay.replay.index import assign, insert, new_index, stratify
 from sibling_replay.replay.index import find as find_in_index
+from sibling_replay.replay.index import insert, new_index, stratify
 from sibling_replay.replay.tree import (
     find,
     lower_min,
@@ -22,6 +22,7 @@ from sibling_replay.replay.tree import (
     tree_levels,
 )
 from support import examples
+from support.masses import assign_masses
 from support.scenes import CAPACITIES
 
 TINIEST, HUGEST = 1e-300, 1e300
@@ -78,7 +79,9 @@ class TreeMachine(RuleBasedStateMachine):
         """With duplicates: the last stays."""
         slots = data.draw(st.lists(st.integers(0, len(self.masses) - 1), max_size=40))
         masses = data.draw(st.lists(st.integers(0, 1000), min_size=len(slots), max_size=len(slots)))
-        assign(self.index, np.array(slots, dtype=np.int64), np.array(masses, dtype=np.float64))
+        assign_masses(
+            self.index, np.array(slots, dtype=np.int64), np.array(masses, dtype=np.float64)
+        )
         for slot, mass in zip(slots, masses, strict=True):
             self.masses[slot] = float(mass)
 
@@ -190,7 +193,7 @@ def test_stratification_is_exact(size):
     rng = np.random.default_rng(size)
     index = new_index(50, 0, grouped=False)
     masses = rng.multinomial(1024, rng.dirichlet(np.full(50, 0.3))).astype(np.float64)
-    assign(index, np.arange(50), masses)
+    assign_masses(index, np.arange(50), masses)
     assert index.tree[-1] == 1024
     edge = np.nextafter(1.0, 0.0)
     for uniforms in (np.zeros(size), np.full(size, 0.5), rng.integers(0, 16, size) / 16):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from sibling_replay import Prioritized, SiblingAverage, SiblingModel, SiblingSample
-from sibling_replay.replay.index import assign
 from support.chi_square import LawRejected, check_draws
+from support.masses import assign_masses
 from support.naive import NaiveBuffer
 from support.pair import Pair
 from support.scenes import (
@@ -71,7 +71,7 @@ def test_alpha_applied_twice(per):
     masses = buffer.masses
     alpha_twice = new_buffer(Prioritized(alpha=ALPHA), buffer.capacity, seed=1)
     add_entries(alpha_twice, np.arange(masses.size), np.arange(masses.size))
-    assign(alpha_twice._memory.index, np.arange(masses.size), masses**ALPHA)
+    assign_masses(alpha_twice._memory.index, np.arange(masses.size), masses**ALPHA)
     rejected(draw_many(alpha_twice, DRAWS, 1).anchors, law)
 
 

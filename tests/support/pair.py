@@ -112,7 +112,7 @@ class Pair:
         if not memory.counts_outcomes:
             return
         counts = self.twin.outcome_counts()
-        outcome_of = memory.outcomes.items[: len(self.twin.entries), 0]
+        outcome_of = memory.outcomes.items[0, : len(self.twin.entries)]
         for key, members in self.twin.members().items():
             group = self.buffer.groups[members[0]]
             assert memory.group_outcomes.vec[group, 0] == len(counts[key])

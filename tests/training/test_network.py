@@ -50,6 +50,7 @@ def random_batch(rng: np.random.Generator, dtype: Any, terms: int) -> Batch:
         uniforms=empty,
         subset_uniforms=empty,
         proposed_slots=empty.astype(np.int64),
+        proposed_groups=empty.astype(np.int64),
         proposed_masses=empty,
     )
 

@@ -75,7 +75,7 @@ def test_the_books_balance(env: str, method: str) -> None:
     assert ok, why
     assert run.clock["largest"][0] >= 1.0
     if method != "PER":
-        np.testing.assert_array_equal(memory.entries.items[: config.capacity, 0], memory.group)
+        np.testing.assert_array_equal(memory.entries.items[0, : config.capacity], memory.group)
 
 
 def test_evaluations_follow_episodes_and_the_last_step() -> None:

@@ -16,8 +16,9 @@ from sibling_replay.replay.payload import Layout
 Columns: TypeAlias = dict[str, tuple[tuple[int, ...], np.dtype[Any], int]]
 
 # A batch's block begins with the number of entries added when it was drawn, which dates every slot
-# in it. Then come these columns, 8 bytes an entry (weights use half of theirs), then the fields.
-DATE_BYTES = 8
+# in it, and a seal (see strategies/header.py). Then come these columns, 8 bytes an entry (weights
+# use half of theirs), then the fields.
+HEAD_BYTES = 16
 BLOCK = "_block"
 
 HEADER = ("slots", "anchors", "outcome_slots", "groups", "group_sizes", "weights")
@@ -75,8 +76,8 @@ def batch_plan(layout: Layout, size: int, source: object) -> Plan:
     columns: Columns = {"added": ((), np.dtype(np.int64), 0)}
     for i, name in enumerate(HEADER):
         dtype = np.dtype(np.float32 if name == "weights" else np.int64)
-        columns[name] = ((size,), dtype, DATE_BYTES + 8 * size * i)
-    start = DATE_BYTES + 8 * size * len(HEADER)
+        columns[name] = ((size,), dtype, HEAD_BYTES + 8 * size * i)
+    start = HEAD_BYTES + 8 * size * len(HEADER)
     fields, field_bytes = layout.columns(size)
     for name, (shape, dtype, offset) in fields.items():
         columns[name] = (shape, dtype, offset + start)

@@ -28,12 +28,12 @@ def check_outcomes(
         ok, why = check_partition(partition)
         if not ok:
             return False, f"outcomes: {why}"
-    own = outcomes.items[:, 0]
+    own = outcomes.items[0, :]
     if not np.array_equal(np.flatnonzero(own != NONE), live):
         return False, "a slot is live or has an outcome, but not both"
-    if not np.array_equal(group_outcomes.items[:, 0] != NONE, outcomes.vec[:, 0] > 0):
+    if not np.array_equal(group_outcomes.items[0, :] != NONE, outcomes.vec[:, 0] > 0):
         return False, "an outcome has entries or a group, but not both"
-    if not np.array_equal(group_outcomes.items[own[live], 0], groups.items[live, 0]):
+    if not np.array_equal(group_outcomes.items[0, own[live]], groups.items[0, live]):
         return False, "an entry's outcome belongs to another group than the entry"
     return True, ""
 
@@ -45,7 +45,7 @@ def check_keys(
 
     The partition must have been checked.
     """
-    parts = partition.items[live, 0].astype(np.int64)
+    parts = partition.items[0, live].astype(np.int64)
     place = int(first_bad_place(table, partition, rows))
     if place >= 0:
         return False, f"the table of keys of {size} bytes is wrong at place {place}"
@@ -80,9 +80,9 @@ def check_index(index: Index, live: I64) -> tuple[bool, str]:
     if not np.array_equal(again, index.tree):
         return False, "a node of the tree is not the sum of its children"
     ok, why = _check_floors(index.slot_floors, index.levels, np.where(alive, masses, np.inf))
-    if not ok or index.items.shape[0] == 0:
+    if not ok or index.items.shape[1] == 0:
         return ok, why
-    ungrouped = np.flatnonzero(alive[: index.items.shape[0]] != (index.items[:, 0] != NONE))
+    ungrouped = np.flatnonzero(alive[: index.items.shape[1]] != (index.items[0, :] != NONE))
     if ungrouped.size:
         return False, f"slot {ungrouped[0]} is live or in a group, but not both"
     ok, why = check_partition(
@@ -91,7 +91,7 @@ def check_index(index: Index, live: I64) -> tuple[bool, str]:
     if not ok:
         return False, f"groups: {why}"
     exact = np.bincount(
-        index.items[live, 0].astype(np.int64), weights=masses[live], minlength=index.sums.size
+        index.items[0, live].astype(np.int64), weights=masses[live], minlength=index.sums.size
     )
     off = np.flatnonzero(~(np.abs(index.sums - exact) <= 1e-9 * exact))
     if off.size:

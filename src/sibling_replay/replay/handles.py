@@ -46,3 +46,9 @@ def open_vector(handle, which, dtype):
 def open_table(handle, which, width, dtype):
     """Array `which` of a handle, as rows of `width`."""
     return carray(_as_pointer(handle[which, 0]), (handle[which, 1] // width, width), dtype)
+
+
+@njit(cache=True, forceinline=True)
+def open_columns(handle, which, count, dtype):
+    """Array `which` of a handle, as `count` columns, each in one piece."""
+    return carray(_as_pointer(handle[which, 0]), (count, handle[which, 1] // count), dtype)

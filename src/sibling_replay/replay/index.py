@@ -49,7 +49,7 @@ class Index(NamedTuple):
     levels: I64  # [depth]: where each level of the tree starts
     sums: F64  # [groups]: s_g
     wear: U16  # [groups]: bound on the relative error of s_g, in units of 2^-49
-    items: I32  # [slots, 2]: group, position in it
+    items: I32  # [2, slots]: group, position in it
     vec: I32  # [groups, 2]: n_g, where its members are
     klass: U8  # [groups]
     pool: I32  # members of the groups
@@ -122,13 +122,13 @@ def _shift_sum(index, group, difference):
 
 
 @njit(cache=True, forceinline=True)
-def _write_leaf(index, slot, mass):
+def _write_leaf(index, slot, group, mass):
     """Set a leaf and what hangs on it, except the sums above it in the tree."""
     slot = np.uint64(slot)
     difference = mass - index.tree[slot]
     index.tree[slot] = mass
-    if index.items.shape[0] > 0:
-        _shift_sum(index, index.items[slot, 0], difference)
+    if index.items.shape[1] > 0:
+        _shift_sum(index, group, difference)
     if index.slot_floors.size > 0:
         lower_min(index.slot_floors, index.levels, slot, mass)
 
@@ -136,9 +136,9 @@ def _write_leaf(index, slot, mass):
 @njit(cache=True, forceinline=True)
 def insert(index, slot, group, mass):
     """Put an entry into an empty slot. `group` is ignored by an index without groups."""
-    if index.items.shape[0] > 0:
+    if index.items.shape[1] > 0:
         join(groups_of(index), slot, group)
-    _write_leaf(index, slot, mass)
+    _write_leaf(index, slot, group, mass)
     raise_sum(index.tree, index.levels, slot)
 
 
@@ -151,8 +151,8 @@ def remove(index, slot):
     mass = index.tree[slot]
     index.tree[slot] = 0.0
     left = 0
-    if index.items.shape[0] > 0:
-        group = index.items[slot, 0]
+    if index.items.shape[1] > 0:
+        group = index.items[0, slot]
         left = leave(groups_of(index), slot)
         _shift_sum(index, group, -mass)
     return left
@@ -161,42 +161,47 @@ def remove(index, slot):
 @njit(cache=True, forceinline=True)
 def touch_member(index, slot):
     """Touch the group of a slot and its vector of members."""
-    group = np.uint64(index.items[np.uint64(slot), 0])
+    group = np.uint64(index.items[0, np.uint64(slot)])
     touch(index.sums, group)
     touch(index.wear, group)
     touch(index.klass, group)
     if index.vec[group, 0] > 1:
         start = np.uint64(index.vec[group, 1])
-        touch(index.pool, start + np.uint64(index.items[np.uint64(slot), 1]))
+        touch(index.pool, start + np.uint64(index.items[1, np.uint64(slot)]))
         touch(index.pool, start + np.uint64(index.vec[group, 0] - 1))
 
 
 @njit(cache=True, forceinline=True)
-def touch_leaves(index, slots):
-    """Touch what `assign` works on, where a draw has not: siblings, whose anchors it has read."""
-    above = np.uint64(index.levels[min(1, index.levels.size - 1)])
-    for i in range(slots.size):
-        slot = np.uint64(slots[i])
-        touch(index.tree, slot)
-        touch(index.items, slot << np.uint64(1))
-        touch(index.tree, above + (slot >> np.uint64(3)))
-    for i in range(slots.size):
-        group = np.uint64(index.items[np.uint64(slots[i]), 0])
-        touch(index.sums, group)
-        touch(index.vec, group << np.uint64(1))
+def look_up_groups(index, slots, groups):
+    """The groups of live slots; -1 in an index without groups."""
+    if index.items.shape[1] > 0:
+        for i in range(slots.size):
+            groups[i] = index.items[0, np.uint64(slots[i])]
+    else:
+        groups[:] = -1
 
 
 @njit(cache=True, forceinline=True)
-def assign(index, slots, masses):
-    """Give live slots new masses, in order: of several for one slot the last stays."""
-    if index.items.shape[0] == 0 and index.slot_floors.size == 0:
+def _touch_leaves(index, slots):
+    """Touch leaves and their parents."""
+    parents = np.uint64(index.levels[min(1, index.levels.size - 1)])
+    for i in range(slots.size):
+        slot = np.uint64(slots[i])
+        touch(index.tree, slot)
+        touch(index.tree, parents + (slot >> np.uint64(3)))
+
+
+@njit(cache=True, forceinline=True)
+def assign(index, slots, groups, masses):
+    """Give live slots, of these groups, new masses, in order: of several for one slot the last
+    stays."""
+    if index.items.shape[1] == 0 and index.slot_floors.size == 0:
         for i in range(slots.size):
             index.tree[np.uint64(slots[i])] = masses[i]
     else:
-        if index.items.shape[0] > 0:
-            touch_leaves(index, slots)
+        _touch_leaves(index, slots)
         for i in range(slots.size):
-            _write_leaf(index, slots[i], masses[i])
+            _write_leaf(index, slots[i], groups[i], masses[i])
     if 8 * slots.size > index.tree.size:
         rebuild_sums(index.tree, index.levels)
     else:
@@ -235,13 +240,33 @@ def stratify(index, uniforms, targets):
 
 
 @njit(cache=True, forceinline=True)
-def pick(index, group, uniform):
-    """A uniform member of a group, from one uniform number in [0, 1)."""
+def _locate(index, group, uniform):
+    """Where in the pool a uniform member is; of a group of one, -1 minus the member."""
     group = np.uint64(group)
     count = index.vec[group, 0]
-    place = min(np.int32(uniform * count), count - np.int32(1))
-    start = index.vec[group, 1]
-    return np.int64(start if count == 1 else index.pool[np.uint64(start + place)])
+    start = np.int64(index.vec[group, 1])
+    place = min(np.int64(uniform * count), np.int64(count) - 1)
+    return -1 - start if count == 1 else start + place
+
+
+@njit(cache=True, forceinline=True)
+def _located(index, where):
+    return -1 - where if where < 0 else np.int64(index.pool[np.uint64(where)])
+
+
+@njit(cache=True, forceinline=True)
+def pick(index, group, uniform):
+    """A uniform member of a group, from one uniform number in [0, 1)."""
+    return _located(index, _locate(index, group, uniform))
+
+
+@njit(cache=True, forceinline=True)
+def pick_all(index, groups, uniforms, out):
+    """The same for many groups, in two loops so short that the waits of many entries overlap."""
+    for b in range(groups.size):
+        out[b] = _locate(index, groups[b], uniforms[b])
+    for b in range(groups.size):
+        out[b] = _located(index, out[b])
 
 
 @njit(cache=True)

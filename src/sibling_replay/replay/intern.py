@@ -135,7 +135,7 @@ def forget(keys, partition, part):
 @njit(cache=True)
 def leave_key(keys, partition, item):
     """Remove an item from its part, and the part with it when it was the last."""
-    part = np.int64(partition.items[item, 0])
+    part = np.int64(partition.items[0, item])
     if leave(partition, item) == 0:
         forget(keys, partition, part)
         return part, True

@@ -119,11 +119,11 @@ class Memory:
 
     @property
     def grouped(self) -> bool:
-        return bool(self.index.items.shape[0])
+        return bool(self.index.items.shape[1])
 
     @property
     def counts_outcomes(self) -> bool:
-        return bool(self.outcomes.items.shape[0])
+        return bool(self.outcomes.items.shape[1])
 
     @property
     def live(self) -> int:
@@ -146,7 +146,7 @@ class Memory:
     @property
     def groups(self) -> I64:
         """Groups of the live slots."""
-        return self.index.items[: self.live, 0].astype(np.int64)
+        return self.index.items[0, : self.live].astype(np.int64)
 
     def new_batch(self, size: int) -> Batch:
         """A batch whose columns are not filled yet."""
@@ -244,12 +244,12 @@ def evict(handle, index, keys, slot):
 
     The sums above the slot are left to what follows in it.
     """
-    if index.items.shape[0] == 0:
+    if index.items.shape[1] == 0:
         remove(index, slot)
         return
-    if open_outcomes(handle).items.shape[0] > 0:
+    if open_outcomes(handle).items.shape[1] > 0:
         _leave_outcome(handle, slot)
-    group = np.int64(index.items[slot, 0])
+    group = np.int64(index.items[0, slot])
     if remove(index, slot) == 0:
         forget(keys, groups_of(index), group)
 
@@ -259,9 +259,9 @@ def place(handle, index, keys, rows, slot, row, h):
     """Put an entry into an empty slot: find the key's group, given its hash, join it, store the
     row, set the mass of the largest priority so far."""
     group = np.int64(0)
-    if index.items.shape[0] > 0:
+    if index.items.shape[1] > 0:
         group = intern_hashed(keys, groups_of(index), rows, row, h)
-        if open_outcomes(handle).items.shape[0] > 0:
+        if open_outcomes(handle).items.shape[1] > 0:
             _join_outcome(handle, slot, group, rows, row)
     rows[slot, :] = row
     insert(index, slot, group, open_peaks(handle)[MAX_MASS])
@@ -276,7 +276,7 @@ def append(handle, block, count):
     keys = open_keys(handle, KEYS)
     rows = open_rows(handle)
     capacity = rows.shape[0]
-    grouped = index.items.shape[0] > 0
+    grouped = index.items.shape[1] > 0
     row = np.empty(rows.shape[1], dtype=np.uint32)
     h = np.uint32(0)
     for i in range(count):

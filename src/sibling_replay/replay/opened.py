@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from sibling_replay.replay.handles import open_table, open_vector
+from sibling_replay.replay.handles import open_columns, open_table, open_vector
 from sibling_replay.replay.index import Index
 from sibling_replay.replay.intern import KeyTable
 from sibling_replay.replay.partition import Partition
@@ -28,7 +28,7 @@ def open_index(handle):
         open_vector(handle, 1, np.int64),
         open_vector(handle, 2, np.float64),
         open_vector(handle, 3, np.uint16),
-        open_table(handle, 4, 2, np.int32),
+        open_columns(handle, 4, 2, np.int32),
         open_table(handle, 5, 2, np.int32),
         open_vector(handle, 6, np.uint8),
         open_vector(handle, 7, np.int32),
@@ -42,7 +42,7 @@ def open_index(handle):
 def _open_partition(handle, first):
     """A partition, from the place of its first array."""
     return Partition(
-        open_table(handle, first, 2, np.int32),
+        open_columns(handle, first, 2, np.int32),
         open_table(handle, first + 1, 2, np.int32),
         open_vector(handle, first + 2, np.uint8),
         open_vector(handle, first + 3, np.int32),

@@ -28,7 +28,7 @@ NONE = -1
 class Partition(NamedTuple):
     """The arrays of a partition."""
 
-    items: I32  # [items, 2]: part (-1: in none), position in the part's vector
+    items: I32  # [2, items]: part (-1: in none), position in the part's vector
     vec: I32  # [parts, 2]: number of members, start of the vector (the member itself if one)
     klass: U8  # [parts]: the vector has room for 2^klass members
     pool: I32  # [3 * items]: the vectors
@@ -39,8 +39,8 @@ def new_partition(items: int, parts: int) -> Partition:
     heads = np.full(PARTS_USED + 1, NONE, dtype=np.int32)
     heads[_USED] = 0
     heads[PARTS_USED] = 0
-    members = np.zeros((items, 2), dtype=np.int32)
-    members[:, 0] = NONE
+    members = np.zeros((2, items), dtype=np.int32)
+    members[0] = NONE
     return Partition(
         items=members,
         vec=np.zeros((parts, 2), dtype=np.int32),
@@ -122,26 +122,26 @@ def join(p, item, part):
             p.vec[part, 1] = block
             p.klass[part] = size_class + 1
         p.pool[p.vec[part, 1] + count] = item
-    p.items[item, 0] = part
-    p.items[item, 1] = count
+    p.items[0, item] = part
+    p.items[1, item] = count
     p.vec[part, 0] = count + 1
 
 
 @njit(cache=True, forceinline=True)
 def leave(p, item):
     """Remove an item from its part; the last member takes its place. Returns the members left."""
-    part = p.items[item, 0]
-    place = p.items[item, 1]
+    part = p.items[0, item]
+    place = p.items[1, item]
     left = p.vec[part, 0] - 1
     start = p.vec[part, 1]
     size_class = np.int64(p.klass[part])
-    p.items[item, 0] = NONE
+    p.items[0, item] = NONE
     p.vec[part, 0] = left
     if left == 0:
         return left
     last = p.pool[start + left]
     p.pool[start + place] = last
-    p.items[last, 1] = place  # harmless when item is the last: it has left already
+    p.items[1, last] = place  # harmless when item is the last: it has left already
     if left == 1:
         p.vec[part, 1] = p.pool[start]
         p.klass[part] = 0
@@ -185,7 +185,7 @@ def check_partition(p: Partition) -> tuple[bool, str]:
     parts, used = p.vec.shape[0], int(p.heads[_USED])
     if not 0 <= used <= p.pool.size:
         return False, f"{used} entries of a pool of {p.pool.size} are in use"
-    owner = p.items[:, 0].astype(np.int64)
+    owner = p.items[0, :].astype(np.int64)
     bad = np.flatnonzero((owner < NONE) | (owner >= parts))
     if bad.size:
         return False, f"item {bad[0]} is in part {owner[bad[0]]} of {parts}"
@@ -216,10 +216,10 @@ def check_partition(p: Partition) -> tuple[bool, str]:
 @njit(cache=True)
 def _first_misplaced(p):
     """The first item that is not where it says; vectors are known to lie inside the pool."""
-    for item in range(p.items.shape[0]):
-        part = p.items[item, 0]
+    for item in range(p.items.shape[1]):
+        part = p.items[0, item]
         if part != NONE:
-            k = p.items[item, 1]
+            k = p.items[1, item]
             if not 0 <= k < p.vec[part, 0] or member(p.vec, p.pool, part, k) != item:
                 return item
     return -1

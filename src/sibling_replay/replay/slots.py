@@ -94,7 +94,7 @@ def put_rows(handle, slots, rows):
     h = np.uint32(0)
     for i in range(slots.size):
         slot = slots[i]
-        if index.items.shape[0] > 0:
+        if index.items.shape[1] > 0:
             h = touch_key(keys, groups_of(index), rows[i])
         if stamps[slot] == MOST_ADDED:
             counts[LIVE] += 1

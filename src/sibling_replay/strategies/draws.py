@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from sibling_replay.replay.index import draw_subset, find, pick, stratify, touch_leaves
+from sibling_replay.replay.index import draw_subset, find, look_up_groups, pick_all, stratify
 from sibling_replay.replay.opened import (
     ADDED,
     LIVE,
@@ -20,6 +20,7 @@ from sibling_replay.replay.opened import (
 )
 from sibling_replay.replay.partition import member
 from sibling_replay.replay.payload import gather
+from sibling_replay.strategies.header import DATE, SEAL, open_header, seal_of
 from sibling_replay.strategies.weights import write_weights
 
 # What is trained on once priority has drawn the anchor.
@@ -27,29 +28,12 @@ ANCHOR, SIBLING, ANCHOR_WITH_OUTCOME, ANCHOR_FOR_AVERAGE = range(4)
 
 
 @njit(cache=True, forceinline=True)
-def _open_header(block, size):
-    """The five integer columns of a batch's block, its weights, and where its fields begin."""
-    words = block.view(np.int64)[1:]
-    return (
-        words[:size],
-        words[size : 2 * size],
-        words[2 * size : 3 * size],
-        words[3 * size : 4 * size],
-        words[4 * size : 5 * size],
-        block.view(np.float32)[2 + 10 * size : 2 + 11 * size],
-        8 + 48 * size,
-    )
-
-
-@njit(cache=True, forceinline=True)
-def _look_up_groups(index, slots, groups, group_sizes):
-    if index.items.shape[0] > 0:
-        for b in range(slots.size):
-            groups[b] = index.items[np.uint64(slots[b]), 0]
+def _write_groups(index, slots, groups, group_sizes):
+    look_up_groups(index, slots, groups)
+    if index.items.shape[1] > 0:
         for b in range(slots.size):
             group_sizes[b] = index.vec[np.uint64(groups[b]), 0]
     else:
-        groups[:] = -1
         group_sizes[:] = 1
 
 
@@ -57,9 +41,9 @@ def _look_up_groups(index, slots, groups, group_sizes):
 def draw_uniform(handle, uniforms, block):
     """Independent uniform slots with weight one."""
     size = uniforms.size
-    slots, anchors, outcome_slots, groups, group_sizes, weights, fields = _open_header(block, size)
+    slots, anchors, outcome_slots, groups, group_sizes, weights, fields = open_header(block, size)
     counts = open_counts(handle)
-    block.view(np.int64)[0] = counts[ADDED]
+    block.view(np.int64)[DATE] = counts[ADDED]
     live = counts[LIVE]
     if open_stamps(handle).size == 0:
         for b in range(size):
@@ -69,7 +53,8 @@ def draw_uniform(handle, uniforms, block):
     anchors[:] = slots
     outcome_slots[:] = slots
     weights[:] = 1.0
-    _look_up_groups(open_index(handle), slots, groups, group_sizes)
+    _write_groups(open_index(handle), slots, groups, group_sizes)
+    block.view(np.int64)[SEAL] = seal_of(slots, groups)
     gather(open_rows(handle), open_layout(handle), slots, slots, block, fields)
 
 
@@ -87,20 +72,18 @@ def draw_prioritized(handle, uniforms, start, block, size, beta, normalize, trai
     total = index.tree[-1]
     if not total > 0.0:
         return False
-    slots, anchors, outcome_slots, groups, group_sizes, weights, fields = _open_header(block, size)
-    block.view(np.int64)[0] = counts[ADDED]
+    slots, anchors, outcome_slots, groups, group_sizes, weights, fields = open_header(block, size)
+    block.view(np.int64)[DATE] = counts[ADDED]
     means = np.empty(size)
     stratify(index, uniforms[start:], means)
     find(index, means, anchors)
-    _look_up_groups(index, anchors, groups, group_sizes)
+    _write_groups(index, anchors, groups, group_sizes)
     if trained == SIBLING or trained == ANCHOR_WITH_OUTCOME:
-        for b in range(size):
-            outcome_slots[b] = pick(index, groups[b], uniforms[start + size + b])
+        pick_all(index, groups, uniforms[start + size :], outcome_slots)
     else:
         outcome_slots[:] = anchors
     slots[:] = outcome_slots if trained == SIBLING else anchors
-    if trained == SIBLING:  # their refresh follows: these waits overlap with those for the rows
-        touch_leaves(index, slots)
+    block.view(np.int64)[SEAL] = seal_of(slots, groups)
     if trained == ANCHOR:
         for b in range(size):
             means[b] = index.tree[np.uint64(anchors[b])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from sibling_replay.replay.index import assign
+from sibling_replay.replay.index import assign, look_up_groups
 from sibling_replay.replay.memory import overwritten
 from sibling_replay.replay.opened import (
     ADDED,
@@ -20,6 +20,7 @@ from sibling_replay.replay.opened import (
     open_stamps,
 )
 from sibling_replay.replay.partition import member
+from sibling_replay.strategies.header import DATE, SEAL, open_header, seal_of
 from sibling_replay.strategies.power import write_powers
 
 
@@ -33,9 +34,10 @@ def first_unfit(errors):
 
 
 @njit(cache=True, forceinline=True)
-def refresh_slots(handle, slots, errors, added, alpha, epsilon):
+def refresh_slots(handle, slots, groups, errors, added, alpha, epsilon):
     """Give slots drawn after `added` additions new priorities, in order: the last one stays.
 
+    `groups` are those of the slots then, or none if they are not known.
     Slots that have been overwritten since are dropped and counted. Returns -1; or, with nothing
     changed, the place of the first unfit error, or -2 minus the place of a slot that holds nothing.
     """
@@ -51,7 +53,11 @@ def refresh_slots(handle, slots, errors, added, alpha, epsilon):
     for b in range(slots.size):
         if not 0 <= slots[b] < bound:
             return -2 - b
+    if groups.size == 0:
+        groups = np.empty(slots.size, dtype=np.int64)
+        look_up_groups(open_index(handle), slots, groups)
     kept_slots = np.empty(slots.size, dtype=np.int64)
+    kept_groups = np.empty(slots.size, dtype=np.int64)
     priorities = np.empty(slots.size)
     masses = np.empty(slots.size)
     kept = 0
@@ -60,6 +66,7 @@ def refresh_slots(handle, slots, errors, added, alpha, epsilon):
         if now != added and overwritten(stamps, slots[b], added, now, capacity):
             continue
         kept_slots[kept] = slots[b]
+        kept_groups[kept] = groups[b]
         priorities[kept] = errors[b] + epsilon
         if priorities[kept] > peaks[MAX_PRIORITY]:
             peaks[MAX_PRIORITY] = priorities[kept]
@@ -69,7 +76,7 @@ def refresh_slots(handle, slots, errors, added, alpha, epsilon):
     if peak >= 0:
         peaks[MAX_MASS] = masses[peak]
     counts[DROPPED] += slots.size - kept
-    assign(open_index(handle), kept_slots[:kept], masses[:kept])
+    assign(open_index(handle), kept_slots[:kept], kept_groups[:kept], masses[:kept])
     return -1
 
 
@@ -77,7 +84,10 @@ def refresh_slots(handle, slots, errors, added, alpha, epsilon):
 def refresh_batch(handle, block, errors, alpha, epsilon):
     """Refresh the trained slots of a batch, given its block."""
     words = block.view(np.int64)
-    return refresh_slots(handle, words[1 : 1 + errors.size], errors, words[0], alpha, epsilon)
+    slots, _, _, groups, _, _, _ = open_header(block, errors.size)
+    if words[SEAL] != seal_of(slots, groups):
+        groups = groups[:0]
+    return refresh_slots(handle, slots, groups, errors, words[DATE], alpha, epsilon)
 
 
 @njit(cache=True)

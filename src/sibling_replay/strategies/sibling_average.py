@@ -28,6 +28,8 @@ from sibling_replay.strategies.laws import (
 )
 from sibling_replay.strategies.refresh import first_unfit, list_members, refresh_slots
 
+_UNKNOWN = np.empty(0, dtype=np.int64)  # groups that a refresh is to look up
+
 
 @dataclass(frozen=True, kw_only=True)
 class SiblingAverage(Strategy):
@@ -114,7 +116,13 @@ class SiblingAverage(Strategy):
         # The last assignment stays, so in rising order the largest does.
         order = np.argsort(proposed, kind="stable")
         unfit = refresh_slots(
-            memory.handle, slots[order], proposed[order], batch.added, self.alpha, self.epsilon
+            memory.handle,
+            slots[order],
+            _UNKNOWN,
+            proposed[order],
+            batch.added,
+            self.alpha,
+            self.epsilon,
         )
         if unfit != -1:
             raise ValueError(f"slot {slots[order][-2 - unfit]} of the batch holds no entry")

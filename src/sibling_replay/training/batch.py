@@ -78,6 +78,7 @@ class Batch(NamedTuple):
     uniforms: NDArray[np.float64]  # [B]
     subset_uniforms: NDArray[np.float64]  # [K] of AVG-gK
     proposed_slots: NDArray[np.int64]  # [most slots a refresh of AVG can address]
+    proposed_groups: NDArray[np.int64]  # the same
     proposed_masses: NDArray[np.float64]  # the same
 
 
@@ -139,6 +140,7 @@ def new_batch(config: RunConfig, width: int, dtype: DTypeLike) -> Batch:
         uniforms=np.zeros(size),
         subset_uniforms=np.zeros(subset),
         proposed_slots=np.zeros(addressed, np.int64),
+        proposed_groups=np.zeros(addressed, np.int64),
         proposed_masses=np.zeros(addressed),
     )
 
@@ -248,7 +250,7 @@ def refresh(memory, batch, method, alpha, update_all):
             largest = b
     write_powers(batch.priorities, alpha, batch.masses)
     if method != AVG and method != AVG_SUBSET:
-        assign(memory.entries, batch.slots, batch.masses)
+        assign(memory.entries, batch.slots, batch.groups, batch.masses)
         return largest
     if update_all and method == AVG:
         _fill_groups(memory, batch)
@@ -257,7 +259,12 @@ def refresh(memory, batch, method, alpha, update_all):
         count = _propose_siblings(memory, batch)
     else:
         count = _propose_anchors(memory, batch)
-    assign(memory.entries, batch.proposed_slots[:count], batch.proposed_masses[:count])
+    assign(
+        memory.entries,
+        batch.proposed_slots[:count],
+        batch.proposed_groups[:count],
+        batch.proposed_masses[:count],
+    )
     return largest
 
 
@@ -266,6 +273,7 @@ def _propose(memory, batch, count, slot):
     """Take the largest mass noted for a slot, unless it was taken before."""
     if memory.best[slot] > 0.0:
         batch.proposed_slots[count] = slot
+        batch.proposed_groups[count] = memory.group[slot]
         batch.proposed_masses[count] = memory.best[slot]
         memory.best[slot] = 0.0
         count += 1

@@ -1,0 +1,60 @@
+"""A batch's columns are its owner's to write on; a refresh must not believe what was written."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sibling_replay import SiblingModel, SiblingSample
+from sibling_replay.strategies.header import seal_of
+from support.scenes import add_entries, new_buffer
+
+SIZE = 16
+STRATEGIES = {"SAMPLE": SiblingSample(alpha=1.0), "MODEL": SiblingModel(alpha=1.0)}
+
+
+def changed_groups(batch) -> None:
+    batch.groups[:] = batch.groups[::-1].copy() + 1_000_000
+
+
+def changed_slots(batch) -> None:
+    batch.slots[:] = np.arange(SIZE)
+
+
+def exchanged(batch) -> None:
+    other = int(np.flatnonzero(batch.groups != batch.groups[0])[0])
+    batch.groups[[0, other]] = batch.groups[[other, 0]]
+
+
+@pytest.mark.parametrize("change", [changed_groups, changed_slots, exchanged])
+@pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
+def test_the_groups_of_a_refresh_are_those_of_its_slots(strategy, change) -> None:
+    """Whatever the columns say: masses go to the slots named, and every group sum stays right."""
+    buffer = new_buffer(strategy, 64)
+    groups, outcomes = np.random.default_rng(1).integers(12, size=(2, 100))
+    add_entries(buffer, groups, outcomes)
+    batch = buffer.sample(SIZE)
+    change(batch)
+    errors = np.linspace(1.0, 9.0, SIZE)
+    buffer.update_priorities(batch, errors)
+    last = dict(zip(batch.slots.tolist(), (errors + strategy.epsilon).tolist(), strict=True))
+    found = buffer.masses[list(last)]
+    np.testing.assert_allclose(found, list(last.values()), rtol=1e-12)
+    assert buffer.check_valid() == (True, "")
+
+
+pairs = st.lists(
+    st.tuples(st.integers(0, 2**31 - 1), st.integers(-1, 2**31 - 1)), min_size=1, max_size=40
+)
+
+
+@given(pairs, pairs)
+def test_other_pairs_another_seal(first, second) -> None:
+    def seal(rows: list[tuple[int, int]]) -> int:
+        slots, groups = np.array(rows, dtype=np.int64).T.copy()
+        return int(seal_of(slots, groups))
+
+    assert (seal(first) == seal(second)) == (first == second)
+    assert (seal(first) == seal(first[::-1])) == (first == first[::-1])
