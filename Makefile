@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 # Libraries we drop into, by extra; they cannot share one environment, so each has its own.
-HOSTS := sb3 torchrl tianshou
+HOSTS := sb3 torchrl tianshou rllib
 
 .PHONY: help install reproduce report test test-long test-ray test-browser test-integrations lint bench bench-train bench-minatar \
 	bench-hosts clean $(HOSTS:%=test-%)
@@ -16,12 +16,12 @@ help:
 	@echo "make test-long   the tests that take minutes"
 	@echo "make test-ray    the runner on a real Ray cluster on this machine"
 	@echo "make test-browser  the report in a real Chromium (installs Debian's if it is missing)"
-	@echo "make test-integrations  the adapters against the real SB3, TorchRL and Tianshou"
+	@echo "make test-integrations  the adapters against the real SB3, TorchRL, Tianshou and RLlib"
 	@echo "make lint        ruff and mypy"
 	@echo "make bench       our buffer beside cpprb, Tianshou and TorchRL (builds their environments)"
 	@echo "make bench-train the compiled trainer beside its floor and the torch trainer"
 	@echo "make bench-minatar a MinAtar training step in parts, beside a plain DQN loop"
-	@echo "make bench-hosts training steps in SB3, TorchRL and Tianshou, with their replay and ours"
+	@echo "make bench-hosts training steps in SB3, TorchRL, Tianshou and RLlib, with their replay and ours"
 
 install: $(VENV)/installed
 $(VENV)/installed: pyproject.toml

@@ -1,6 +1,6 @@
 """What a training step costs in each host library, with its own replay and with ours.
 
-    python benchmarks/hosts.py sb3 torchrl tianshou
+    python benchmarks/hosts.py sb3 torchrl tianshou rllib
 
 Runs `benchmarks/hosts/<host>.py` in the environment `.venv-<host>` (`make bench-hosts` builds
 them), one after the other, and writes `hosts.md`. A host that has no benchmark or no environment is

@@ -37,7 +37,7 @@ ALLOWED = {
     "polars": ("experiments/",),
     "matplotlib": ("experiments/figures/matplotlib_ink",),
     "plotly": ("experiments/report/",),
-    "ray": ("experiments/",),
+    "ray": ("experiments/", "integrations/rllib"),
     "jinja2": ("experiments/",),
     "tyro": ("experiments/", "cli"),
     "rich": ("experiments/", "cli"),

@@ -12,6 +12,7 @@ DISTRIBUTIONS = {
     "sb3": "stable-baselines3",
     "torchrl": "torchrl",
     "tianshou": "tianshou",
+    "rllib": "ray",
 }
 
 

@@ -1,0 +1,195 @@
+"""A replay buffer for RLlib's DQN on the new API stack: its episodes and learners, our draws.
+
+    config.training(replay_buffer_config={"type": BUFFER, "strategy": SiblingSample(alpha=0.6)})
+
+It takes the place of `PrioritizedEpisodeReplayBuffer`: sampled episodes carry `weights`, and the
+absolute TD errors that the learner hands back refresh priorities. `Uniform` leaves everything to
+RLlib's `EpisodeReplayBuffer`.
+"""
+
+from __future__ import annotations
+
+import copy
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+
+from sibling_replay.checkpoint import StateError
+from sibling_replay.integrations import host
+from sibling_replay.integrations.host_replay import HostReplay
+from sibling_replay.integrations.rllib_storage import SlottedEpisodes, check_form, compared
+from sibling_replay.schema import KeyFunction
+from sibling_replay.strategies import Strategy, Uniform
+
+with host("RLlib", "rllib"):
+    from ray.rllib.algorithms.dqn import DQN
+    from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+    from ray.rllib.utils import force_list
+    from ray.rllib.utils.replay_buffers import EpisodeReplayBuffer
+
+# RLlib looks for a word in the type's name, so it wants the name of a class, not the class.
+BUFFER = "sibling_replay.integrations.rllib.SiblingEpisodeReplayBuffer"
+_SAVED = "local_replay_buffer"  # in the state of a SiblingDQN
+
+
+class SiblingEpisodeReplayBuffer(SlottedEpisodes):
+    """Steps of stored episodes, drawn by a strategy.
+
+    capacity: steps. The oldest episodes leave to make room, whole; of an episode that is longer
+        than that by itself, the oldest steps are no longer drawn.
+    strategy: Uniform, Prioritized, SiblingSample or SiblingModel.
+    beta: exponent of the importance weights, an attribute that may be scheduled. In
+        `replay_buffer_config` it is constant: RLlib then asks for that value at every draw.
+    n_step: the algorithm's. Siblings have equal observation and action at the first of the n steps,
+        and their outcomes are what n steps led to. As in RLlib, a step is drawn once n steps are
+        known from it on, so the last n - 1 of an episode never are.
+    key: key(obs, action) -> integer or array: steps with equal results are siblings. By default
+        equal observation and action.
+    seed: of the draws; `Uniform` draws from RLlib's own `rng`.
+    """
+
+    def __init__(
+        self,
+        capacity: int = 10_000,
+        *,
+        strategy: Strategy,
+        beta: float = 0.4,
+        n_step: int = 1,
+        key: KeyFunction | None = None,
+        seed: int | None = None,
+        batch_size_B: int = 16,
+        metrics_num_episodes_for_smoothing: int = 100,
+    ) -> None:
+        if type(n_step) is not int or n_step < 1:
+            raise ValueError(f"n_step must be a positive whole number, got {n_step!r}")
+        super().__init__(
+            capacity,
+            n_step,
+            batch_size_B=batch_size_B,
+            metrics_num_episodes_for_smoothing=metrics_num_episodes_for_smoothing,
+        )
+        self.replay = HostReplay("RLlib", capacity, strategy, key, seed)
+        self.strategy, self.beta = strategy, beta
+        self._exact = strategy.needs_groups and key is None
+        self._last_sampled_indices: list[int] = []
+        self._host_draws = isinstance(strategy, Uniform)
+        if self._host_draws:
+            self._indices = []
+
+    def add(self, episodes: Any, weight: None = None) -> None:
+        """Store episodes, or chunks that continue stored ones. New steps get the largest priority
+        so far, so there is no `weight`."""
+        if weight is not None:
+            raise ValueError("new steps get the largest priority so far: weight must be None")
+        episodes = force_list(episodes)
+        for episode in episodes:
+            if not isinstance(episode, SingleAgentEpisode):
+                raise TypeError(f"only episodes of a single agent can be stored, not {episode!r}")
+        if self._exact:
+            check_form(chain(islice(self.episodes, 1), episodes))
+        if self._host_draws:
+            EpisodeReplayBuffer.add(self, episodes)
+        else:
+            self._store(episodes)
+
+    def _written(self, slots: list[int], episode: SingleAgentEpisode, steps: range) -> None:
+        obs: Any = None
+        actions: Any = None
+        if self._exact:
+            obs, actions = compared(episode, slice(steps.start, steps.stop))
+        elif self.strategy.needs_groups:
+            obs = [episode.get_observations(t) for t in steps]
+            actions = [episode.get_actions(t) for t in steps]
+        self.replay.put(np.array(slots), obs, actions)
+
+    def _emptied(self, slots: list[int]) -> None:
+        assert self.replay.sampler is not None
+        self.replay.sampler.remove(np.array(slots))
+
+    def sample(self, num_items: int | None = None, **options: Any) -> list[SingleAgentEpisode]:
+        """Episodes of one step each (n steps in one, as RLlib does it), with their weights."""
+        if self._host_draws:
+            options = {"n_step": 1, "sample_episodes": True, **options}
+            drawn: list[SingleAgentEpisode] = EpisodeReplayBuffer.sample(self, num_items, **options)
+            return drawn
+        return self._draw(num_items, **options)
+
+    def _draw(
+        self,
+        num_items: int | None,
+        *,
+        batch_size_B: int | None = None,
+        batch_length_T: int | None = None,
+        n_step: int | None = None,
+        beta: float | None = None,
+        gamma: float = 0.99,
+        include_infos: bool = False,
+        include_extra_model_outputs: bool = False,
+        to_numpy: bool = False,
+        **_: Any,
+    ) -> list[SingleAgentEpisode]:
+        if (n_step or 1) != self.n_step:
+            raise ValueError(
+                f"the algorithm has n_step={n_step}, the buffer {self.n_step}: give it in "
+                f"replay_buffer_config, too (one number; ranges only work with Uniform)"
+            )
+        if batch_length_T and batch_length_T > 1:
+            raise ValueError("sequences, for stateful modules, can only be drawn with Uniform")
+        size = num_items or batch_size_B or self.batch_size_B
+        slots, weights = self.replay.draw(size, self.beta if beta is None else beta)
+        self._last_sampled_indices = slots.tolist()
+        places = [self._indices[slot] for slot in self._last_sampled_indices]
+        drawn = [
+            self._transition(number, t, weight, gamma, include_infos, include_extra_model_outputs)
+            for (number, t), weight in zip(places, weights.tolist(), strict=True)
+        ]
+        for episode in drawn if to_numpy else ():
+            episode.to_numpy()
+        self._count_drawn(places)
+        return drawn
+
+    def update_priorities(self, priorities: Any, module_id: str | None = None) -> None:
+        """Refresh with the TD errors of the last draw, by the strategy's rule."""
+        if not self._host_draws:
+            self.replay.refresh(np.array(self._last_sampled_indices), priorities)
+            self._last_sampled_indices = []
+
+    def get_state(self) -> dict[str, Any]:
+        """All that `set_state` needs to go on where this was."""
+        state = EpisodeReplayBuffer.get_state(self) | {"rng": self.rng.bit_generator.state}
+        if not self._host_draws:
+            state |= {"n_step": self.n_step, "free": self._free, "replay": self.replay.state_dict()}
+        return copy.deepcopy(state)
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        drawn_with = None if self._host_draws else self.n_step
+        if state.get("n_step") != drawn_with:
+            raise StateError(f"n_step: expected {drawn_with}, got {state.get('n_step')}")
+        state = copy.deepcopy(state)
+        if not self._host_draws:
+            self.replay.load_state_dict(state["replay"])
+            self._use_slots(state["_indices"], state["free"])
+        self.episodes.clear()  # else RLlib keeps them
+        EpisodeReplayBuffer.set_state(self, state)
+        self.rng.bit_generator.state = state["rng"]
+        self._last_sampled_indices = []
+
+
+class SiblingDQN(DQN):
+    """RLlib's DQN with checkpoints that hold the replay buffer, which its own leave out."""
+
+    def get_state(
+        self, components: Any = None, *, not_components: Any = None, **options: Any
+    ) -> dict[str, Any]:
+        state: dict[str, Any] = super().get_state(
+            components, not_components=not_components, **options
+        )
+        if self._check_component(_SAVED, components, not_components):
+            state[_SAVED] = self.local_replay_buffer.get_state()
+        return state
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        super().set_state(state)
+        if _SAVED in state:
+            self.local_replay_buffer.set_state(state[_SAVED])
