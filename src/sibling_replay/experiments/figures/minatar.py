@@ -54,7 +54,7 @@ def minatar_diagnostics(frame: pl.DataFrame) -> Figure | None:
                 if marks:
                     title = _title(game, steps)
                     panels.append(PointPanel(title, LABELS[name], marks, y_range=RANGES.get(name)))
-    windows = ", ".join(f"{late_window(steps):,}" for steps in horizons(tail))
+    windows = ", ".join(f"{min(steps, late_window(steps)):,}" for steps in horizons(tail))
     note = f"Late window: the final {windows} steps. {_note(tail)}"
     return Figure(tuple(panels), len(DIAGNOSTICS), note) if panels else None
 
