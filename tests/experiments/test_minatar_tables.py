@@ -7,13 +7,13 @@ import re
 
 import polars as pl
 import pytest
-from minatar_frames import SHORT, row, scored, stack, trial
 
 from sibling_replay import cli
 from sibling_replay.experiments import minatar_tables, published, store
 from sibling_replay.experiments.minatar_coverage import PAPER_STEPS, check_alike, counts, horizons
 from sibling_replay.experiments.minatar_spec import PER_RATES, RATES
 from sibling_replay.experiments.statistics import Estimate
+from support.minatar_frames import SHORT, row, scored, stack, trial
 
 
 def cell(frame: pl.DataFrame, **keys: object) -> dict:

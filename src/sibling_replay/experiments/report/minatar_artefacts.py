@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from sibling_replay.experiments import figures, minatar_tables, published
@@ -72,12 +73,17 @@ def _rate_table(frames: Frames) -> tuple[Table, Count]:
                 "block": f"{kind}; {described(steps)}",
                 "env": env,
                 "metric": method,
-                "ours": " and ".join(f"{rate:g}" for rate in cell["learning_rate"]),
-                "paper": f"{paper:g}",
+                "ours": " and ".join(map(_rate, cell["learning_rate"])),
+                "paper": _rate(paper),
             }
         )
     shape = Shape(("env",), block="block", words=WORDS, order=MINATAR_METHODS)
     return texts(rows, shape), Count()
+
+
+def _rate(rate: float) -> str:
+    """As 6e-5, all alike."""
+    return np.format_float_scientific(rate, trim="-", exp_digits=1)
 
 
 def _encoder_table(frames: Frames) -> tuple[Table, Count]:

@@ -50,14 +50,14 @@ class MinAtarNeeds:
         missing = [cell for cell, seeds in whole.items() if seeds < len(SEEDS)]
         if not missing:
             return None
-        lines = [line for steps in lengths for line in self._lines(usable, steps)]
+        lines = tuple(self._line(usable, steps) for steps in lengths)
         command = f"sibling-replay reproduce {STUDY}"
         games = list(dict.fromkeys(game for _, game, _ in missing))
         if len(games) < len(GAMES):
             command += f" --game {' '.join(games)}"
         if self.conditions != CONDITIONS:
             command += f" --condition {' '.join(self.conditions)}"
-        return Gap(tuple(lines) or (f"none of {self.total} runs",), command, not lengths)
+        return Gap(lines or (f"none of {self.total} runs",), command, not lengths)
 
     def _usable(self, frames: Frames) -> pl.DataFrame:
         frame = frames[STUDY].filter(pl.col("condition").is_in(self.conditions))
@@ -70,26 +70,26 @@ class MinAtarNeeds:
             if cell[0] in self.conditions
         }
 
-    def _lines(self, usable: pl.DataFrame, steps: int) -> list[str]:
-        """ "Breakout, mp-tail: DDQN 2 of 5 runs, PER none" and the like, after the length."""
+    def _line(self, usable: pl.DataFrame, steps: int) -> str:
+        """A length, and what there is of it: games with the same runs are named together."""
         found = self._counts(usable, steps)
-        lines = [described(steps)]
+        parts = []
         for condition in self.conditions:
-            nothing = []
+            games: dict[str, list[str]] = {}  # what there is -> of which games
             for game in GAMES:
-                seeds = {method: found[condition, game, method] for method in MINATAR_METHODS}
-                parts = [
-                    f"{method} {n} of {len(SEEDS)} runs" if n else f"{method} none"
-                    for method, n in seeds.items()
-                    if n < len(SEEDS)
-                ]
-                if not any(seeds.values()):
-                    nothing.append(game)
-                elif parts:
-                    lines.append(f"{game}, {condition}: {', '.join(parts)}")
-            if nothing:
-                lines.append(f"{', '.join(nothing)}, {condition}: none")
-        return lines
+                there = _there({m: found[condition, game, m] for m in MINATAR_METHODS})
+                games.setdefault(there, []).append(game)
+            parts += [f"{', '.join(some)}, {condition}: {t}" for t, some in games.items() if t]
+        return f"{described(steps)} ({'; '.join(parts)})" if parts else described(steps)
+
+
+def _there(seeds: dict[str, int]) -> str:
+    """Of the methods that lack a seed; empty if none does."""
+    if len(set(seeds.values())) == 1:
+        (n,) = set(seeds.values())
+        return "" if n == len(SEEDS) else f"{n} of {len(SEEDS)} seeds" if n else "none"
+    lacking = {method: n for method, n in seeds.items() if n < len(SEEDS)}
+    return ", ".join(f"{method} {n} of {len(SEEDS)} seeds" for method, n in lacking.items())
 
 
 @dataclass(frozen=True)
