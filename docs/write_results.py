@@ -157,9 +157,10 @@ def minatar(compared: pl.DataFrame) -> str:
     """AUC return of every game that was run, the paper's below it; each says its length."""
     columns = minatar_tables.COLUMNS
     intro = (
-        "AUC return, mean ± standard error over seeds; differences are paired by seed. AUC is "
-        "normalised by the length of training, but runs of different lengths are different "
-        "experiments: beside shorter runs the paper's numbers are for orientation.\n"
+        "AUC return, mean ± standard error over seeds; differences are paired by seed. AUC is the "
+        "area from the first evaluation (step 10,000) on, over the length of training; but runs of "
+        "different lengths are different experiments: beside shorter runs the paper's numbers are "
+        "for orientation.\n"
     )
     heads = [name.replace("-", " − ") for name in columns]
     lines = [intro, _row(["game", "rewards", "whose, steps, seeds", *heads])]

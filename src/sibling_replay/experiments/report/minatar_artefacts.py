@@ -26,8 +26,9 @@ WORDS = {
     "SAMPLE-DDQN": "SAMPLE − DDQN",
 }
 LENGTH = (
-    "AUC is the area over the length of training, so ours may stand beside the "
-    "paper's of five million steps; where ours is shorter, agreement is neither judged nor counted."
+    "AUC is the area from the first evaluation (step 10,000) on, over the length of training, so "
+    "ours may stand beside the paper's of five million steps; where ours is shorter, agreement is "
+    "neither judged nor counted."
 )
 
 
