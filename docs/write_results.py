@@ -7,12 +7,15 @@ not what the committed results give.
 from __future__ import annotations
 
 import re
+from math import isnan
 from pathlib import Path
 
 import polars as pl
 
-from sibling_replay.experiments import store, tables
+from sibling_replay.experiments import minatar_coverage, minatar_tables, store, tables
+from sibling_replay.experiments.encoder_report import MEASURES, SAMPLE, read_support
 from sibling_replay.experiments.frozen_lake_shift import target_shifts
+from sibling_replay.experiments.minatar_spec import SEEDS
 from sibling_replay.experiments.spec import LAKES
 from sibling_replay.training.tabular import tabular_model
 
@@ -25,7 +28,7 @@ def blocks() -> dict[str, str]:
     exact = tables.compare_exact(store.load_runs(ROOT / "results" / "exact.parquet"))
     runs = store.load_runs(ROOT / "results" / "grid.parquet")
     grid, distortion = tables.compare_grid(runs), tables.compare_distortion(runs)
-    return {
+    contents = {
         "main comparison": main_comparison(exact),
         "distortion": distortion_table(distortion),
         "agreement": agreement(exact, grid, distortion),
@@ -33,6 +36,18 @@ def blocks() -> dict[str, str]:
         "analytic": analytic(),
         "speed": speed((ROOT / "benchmarks" / "replay.md").read_text()),
     }
+    return contents | latent(ROOT / "results")
+
+
+def latent(results: Path) -> dict[str, str]:
+    """The blocks of MinAtar, as far as there are results."""
+    contents = {}
+    runs, encoders = results / "minatar.parquet", results / "vqvae.csv"
+    if runs.is_file():
+        contents["minatar"] = minatar(minatar_tables.compare_auc(minatar_coverage.load(runs)))
+    if encoders.is_file():
+        contents["vqvae"] = vqvae(read_support(encoders))
+    return contents
 
 
 def main_comparison(compared: pl.DataFrame) -> str:
@@ -138,6 +153,54 @@ def speed(page: str) -> str:
     )
 
 
+def minatar(compared: pl.DataFrame) -> str:
+    """AUC return of every game that was run, the paper's below it; each says its length."""
+    columns = minatar_tables.COLUMNS
+    intro = (
+        "AUC return, mean ± standard error over seeds; differences are paired by seed. AUC is the "
+        "area from the first evaluation (step 10,000) on, over the length of training; but runs of "
+        "different lengths are different experiments: beside shorter runs the paper's numbers are "
+        "for orientation.\n"
+    )
+    heads = [name.replace("-", " − ") for name in columns]
+    lines = [intro, _row(["game", "rewards", "whose, steps, seeds", *heads])]
+    lines.append(_row(["---"] * 3 + ["---:"] * len(columns)))
+    by_game = compared.sort("env", maintain_order=True)
+    cells = by_game.group_by("env", "condition", "steps", "of", maintain_order=True)
+    for (game, condition, steps, of), rows in cells:
+        by_column = {row["metric"]: row for row in rows.iter_rows(named=True)}
+        ours, paper = ([""] * len(columns) for _ in range(2))
+        for place, column in enumerate(columns):
+            if column in by_column:
+                row = by_column[column]
+                ours[place] = _pm(row["mean"], row["se"])
+                paper[place] = _pm(row["paper_mean"], row["paper_se"])
+        of_paper = f"paper, {minatar_coverage.PAPER_STEPS:,}, {len(SEEDS)}"
+        lines.append(_row([str(game), str(condition), f"ours, {steps:,}, {of}", *ours]))
+        lines.append(_row(["", "", of_paper, *paper]))
+    return "\n".join(lines)
+
+
+def vqvae(frame: pl.DataFrame) -> str:
+    """Support of our encoders' groups, the paper's in brackets."""
+    sizes = " or ".join(f"{size:,}" for size in frame["transitions"].unique(maintain_order=True))
+    intro = (
+        f"On {sizes} transitions of random play; the paper's, on about {SAMPLE:,}, in brackets.\n"
+    )
+    heads = [head for head, _ in MEASURES.values()]
+    lines = [intro, _row(["game", "grid, K", "seed", "updates", *heads])]
+    lines.append(_row(["---"] * 2 + ["---:"] * (2 + len(heads))))
+    for row in frame.iter_rows(named=True):
+        cells = [row["game"], f"{row['grid']}, {row['codebook']}", str(row["seed"])]
+        cells.append(f"{row['updates']:,}")
+        for name, (_, form) in MEASURES.items():
+            paper = row[f"paper_{name}"]
+            beside = "" if paper is None else f" ({paper:{form}})"
+            cells.append(f"{row[name]:{form}}{beside}")
+        lines.append(_row(cells))
+    return "\n".join(lines)
+
+
 def _row(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
@@ -145,7 +208,7 @@ def _row(cells: list[str]) -> str:
 def _pm(mean: float | None, se: float | None, digits: int = 2) -> str:
     if mean is None:
         return "not printed"
-    return f"{mean:.{digits}f}" + ("" if se is None else f" ± {se:.{digits}f}")
+    return f"{mean:.{digits}f}" + ("" if se is None or isnan(se) else f" ± {se:.{digits}f}")
 
 
 def fill(text: str, contents: dict[str, str]) -> str:

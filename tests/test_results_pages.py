@@ -5,7 +5,12 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
+import polars as pl
 import pytest
+
+from sibling_replay.experiments import minatar_tables
+from sibling_replay.experiments.encoder_report import no_support
+from support.minatar_frames import encoder_row, row, scored, stack
 
 ROOT = Path(__file__).parent.parent
 spec = importlib.util.spec_from_file_location("write_results", ROOT / "docs" / "write_results.py")
@@ -28,3 +33,42 @@ def test_pages_show_the_committed_results(page: str) -> None:
     shown = [name for name in contents if f"<!-- {name} -->" in text]
     assert shown, "no block of results on this page"
     assert write_results.fill(text, contents) == text, "run python docs/write_results.py"
+
+
+def test_minatar_is_written_as_far_as_there_are_results(tmp_path: Path) -> None:
+    assert write_results.latent(tmp_path) == {}
+    scored().write_parquet(tmp_path / "minatar.parquet")
+    assert list(write_results.latent(tmp_path)) == ["minatar"]
+    encoders = pl.DataFrame([encoder_row("Breakout", 16)], schema=no_support().schema)
+    encoders.write_csv(tmp_path / "vqvae.csv")
+    contents = write_results.latent(tmp_path)
+    assert list(contents) == ["minatar", "vqvae"]
+    page = "".join(f"<!-- {name} -->\n<!-- /{name} -->\n" for name in contents)
+    assert contents["minatar"] in write_results.fill(page, contents)
+
+
+def test_minatar_rows_say_how_long_and_how_many() -> None:
+    one = row("SpaceInvaders", "PER", 0, 2.0, "clean")
+    text = write_results.minatar(minatar_tables.compare_auc(stack(scored(), one)))
+    assert text.splitlines()[2:] == [
+        "| game | rewards | whose, steps, seeds | DDQN | PER | SAMPLE | SAMPLE − PER | "
+        "SAMPLE − DDQN |",
+        "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |",
+        "| Breakout | mp-tail | ours, 200,000, 1 |  | 2.00 |  |  |  |",
+        "|  |  | paper, 5,000,000, 5 |  | 14.69 ± 0.23 |  |  |  |",
+        "| SpaceInvaders | clean | ours, 200,000, 1 |  | 2.00 |  |  |  |",
+        "|  |  | paper, 5,000,000, 5 |  | 67.92 ± 3.30 |  |  |  |",
+        "| SpaceInvaders | mp-tail | ours, 200,000, 2 | 7.50 ± 1.50 | 3.00 ± 0.00 | "
+        "12.00 ± 3.00 | 9.00 ± 3.00 | 4.50 ± 1.50 |",
+        "|  |  | paper, 5,000,000, 5 | 73.87 ± 1.72 | 19.62 ± 0.63 | 75.64 ± 0.67 | "
+        "56.02 ± 1.04 | 1.77 ± 1.51 |",
+    ]
+
+
+def test_encoders_stand_beside_the_papers() -> None:
+    rows = [encoder_row("Breakout", 16, paper_perplexity=8.7, updates=2_000)]
+    text = write_results.vqvae(pl.DataFrame(rows, schema=no_support().schema))
+    assert text.startswith("On 100,000 transitions")
+    assert text.splitlines()[-1] == (
+        "| Breakout | 2x1, 16 | 0 | 2,000 | 0.030 | 9.0 (8.7) | 0.123 | 102 | 0.950 |"
+    )

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from sibling_replay.envs import GAMES
-from sibling_replay.experiments.spec import STUDIES, Run, StudyName, custom_run, select, study
+from sibling_replay.experiments.spec import Run, custom_run, select, study
 from sibling_replay.training.config import ENVIRONMENTS, METHODS, paper_config
 from sibling_replay.training.encoders import SHIPPED
 
 try:
     import tyro
 
-    from sibling_replay.experiments import display, store, tables
+    from sibling_replay.experiments import display, store
     from sibling_replay.experiments.encoder_commands import vqvae
     from sibling_replay.experiments.jobs import Backend, JobFunction
     from sibling_replay.experiments.local_backend import LocalBackend
@@ -29,14 +29,12 @@ try:
     from sibling_replay.experiments.minatar_plan import MinAtarPlan
     from sibling_replay.experiments.report.command import report
     from sibling_replay.experiments.runner import Report, run_study
+    from sibling_replay.experiments.study_commands import AnyStudy, Out, collect, status, table
 except ImportError as error:  # pragma: no cover
     raise SystemExit(
         f"{error}: the command line needs an extra, pip install 'sibling-replay[experiments]'"
     ) from None
 
-Out = Annotated[Path, tyro.conf.arg(help="Directory of finished runs, one Parquet file each.")]
-Study = tyro.conf.Positional[StudyName]
-AnyStudy = tyro.conf.Positional[Literal["exact", "grid", "testing", "minatar"]]
 Env = Annotated[
     tuple[str, ...],
     tyro.conf.arg(
@@ -108,57 +106,6 @@ def reproduce(
         raise ValueError("--condition, --steps and --select-lr are for the study minatar")
     runs = select(study(name), env, method, seeds)
     return _finish(_run(runs, out, _backend(backend, workers, address, _trainer()), name), out)
-
-
-def status(
-    name: tyro.conf.Positional[StudyName | Literal["all"]] = "all", out: Out = Path("runs")
-) -> int:
-    """Show how many runs of each study, environment and method are done.
-
-    Args:
-        name: Which study.
-    """
-    console = display.new_console()
-    for chosen in STUDIES if name == "all" else (name,):
-        runs = study(chosen)
-        done = store.finished(out, runs)
-        console.print(f"{chosen}: {len(done)} of {len(runs)} runs done in {out}")
-        rows: dict[tuple[str, str], list[bool]] = {}
-        for run in runs:
-            rows.setdefault((run.config.env, run.config.method), []).append(run.id in done)
-        for (env, method), finished in rows.items():
-            console.print(f"  {env:<22}{method:<8}{sum(finished):>4} / {len(finished)}")
-    return 0
-
-
-def table(name: Study = "exact", out: Out = Path("runs")) -> int:
-    """Print our numbers beside the paper's: mean, standard error, distance in combined errors.
-
-    Args:
-        name: Which study: exact or grid.
-        out: Directory of finished runs, or a file made by `collect`.
-    """
-    if name == "testing":
-        raise ValueError("the testing runs have no published numbers: choose exact or grid")
-    frame = store.load_runs(out, [name])
-    if name == "exact":
-        display.new_console().print(display.exact_table(tables.compare_exact(frame)))
-    else:
-        display.new_console().print(display.grid_table(tables.compare_grid(frame)))
-    return 0
-
-
-def collect(name: AnyStudy, out: Out = Path("runs"), results: Path = Path("results")) -> int:
-    """Put a study's finished runs into one compact file, results/<study>.parquet, for committing.
-
-    Args:
-        name: Which study.
-        results: Directory of the collected file.
-    """
-    target = results / f"{name}.parquet"
-    count = store.collect(out, name, target)
-    display.new_console().print(f"{count} runs, {target.stat().st_size / 1e6:.2f} MB: {target}")
-    return 0
 
 
 def train(

@@ -1,13 +1,25 @@
-"""The report of the committed results in a real Chromium: from a file, offline."""
+"""The report in a real Chromium, from a file, offline.
+
+It is of the committed results, with hand-made MinAtar runs of two lengths, so that all of its
+artefacts are there whatever has been run.
+"""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+from sibling_replay.envs import GAMES
+from sibling_replay.experiments.encoder_report import no_support
+from sibling_replay.experiments.minatar_coverage import PAPER_STEPS
+from sibling_replay.experiments.minatar_spec import PER_RATES
 from sibling_replay.experiments.report import build, inputs
+from sibling_replay.training.encoders import paper_codes
+from sibling_replay.training.minatar_config import CONDITIONS, MINATAR_METHODS
+from support.minatar_frames import SHORT, encoder_row, row, stack, trial
 
 pytestmark = pytest.mark.browser
 
@@ -20,10 +32,32 @@ WIDE, NARROW = 1440, 390  # pixels
 PATIENCE = 300_000  # milliseconds; a busy machine draws slowly
 
 
+def minatar_frames():
+    """All games, methods and conditions, three seeds, half of it at the paper's length as well."""
+    rows = [
+        row(game, method, seed, 10.0 * place + seed, condition, steps=steps)
+        for steps, games in ((SHORT, tuple(GAMES)), (PAPER_STEPS, tuple(GAMES)[:2]))
+        for game in games
+        for place, method in enumerate(MINATAR_METHODS)
+        for seed in range(3)
+        for condition in CONDITIONS
+    ]
+    trials = [trial("Breakout", "PER", rate, rate) for rate in PER_RATES]
+    encoders = [
+        encoder_row(game, paper_codes(game), seed=seed) for game in GAMES for seed in (0, 1)
+    ]
+    return {
+        "minatar": stack(*rows),
+        "minatar-rates": stack(*trials),
+        "vqvae": pl.DataFrame(encoders, schema=no_support().schema),
+    }
+
+
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     out = tmp_path_factory.mktemp("report")
-    made = build.build(inputs.load_results(RESULTS), "sibling-replay report --results results")
+    frames = {**inputs.load_results(RESULTS), **minatar_frames()}
+    made = build.build(frames, "sibling-replay report --results results")
     build.write(made, out)
     return made, out / "index.html"
 
@@ -129,17 +163,35 @@ def test_plots_follow_a_change_of_scheme(readers):
     reader.page.wait_for_function(f"{tick} === '{before}'")
 
 
-def test_hover_shows_values(readers):
+@pytest.mark.parametrize("name", ["frozenlake-curves", "minatar-curves"])
+def test_hover_shows_values(readers, name):
     reader = readers[WIDE, "light"]
-    plot = reader.page.locator("#frozenlake-curves [data-plot]").first
+    plot = reader.page.locator(f"#{name} [data-plot]").first
     plot.scroll_into_view_if_needed()
     box = plot.bounding_box()
     reader.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     shown = plot.locator(".hoverlayer")
     reader.page.wait_for_function(
-        """document.querySelector("#frozenlake-curves .hoverlayer").textContent.length > 0"""
+        f"""document.querySelector("#{name} .hoverlayer").textContent.length > 0"""
     )
     assert re.search(r"PER −?-?\d+(\.\d+)? ± \d", shown.text_content())
+
+
+@pytest.mark.parametrize("how", EVERY)
+def test_minatar_says_how_long_our_runs_are_where_it_is_seen(readers, how):
+    """In tables above the rows of shorter runs, not cut off; and nothing there is judged."""
+    reader = readers[how]
+    for name in ("minatar-tail", "minatar-paired", "minatar-clean"):
+        block = reader.page.locator(f"#{name} tbody", has_text="ours: 200,000 steps")
+        box = block.locator(".block span").bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= how[0], name
+        assert block.locator(".paper").count() > 0 and block.locator(".chip").count() == 0
+    judged = reader.page.locator("#minatar-tail tbody", has_text="as the paper")
+    assert judged.locator(".chip").count() == 2 * 5  # two games, five columns
+    assert "Ours: 200,000 steps" not in reader.page.locator("#exact-results").text_content()
+    for name in ("minatar-curves", "minatar-diagnostics"):
+        caption = reader.page.locator(f"#{name} figcaption").text_content()
+        assert "ours: 200,000 steps, paper: 5,000,000" in caption
 
 
 def test_legend_hides_a_method_in_every_panel(readers):

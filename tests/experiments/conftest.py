@@ -22,9 +22,10 @@ def marks(tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def frames():
     """Everything of TwoChains and Bandit; part of one lake; of the sweep one environment."""
-    from report_runs import frame_of
+    from report_runs import NOTHING, frame_of
 
     return {
+        **NOTHING,
         "exact": frame_of(
             "exact",
             lambda c: "Lake" not in c.env or (c.env.endswith("H300") and c.method == "PER"),

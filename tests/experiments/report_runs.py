@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from sibling_replay.experiments import store
-from sibling_replay.experiments.report.inputs import REPORTED
+from sibling_replay.experiments.report import inputs
 from sibling_replay.experiments.spec import Run, study
 from sibling_replay.training.config import METHODS, RunConfig
 from sibling_replay.training.results import RunResult
@@ -61,4 +61,4 @@ def stack(runs: Iterable[Run], diagnostics: bool = True) -> pl.DataFrame:
     return pl.concat(rows, how="diagonal") if rows else store.no_runs()
 
 
-NOTHING = {name: store.no_runs() for name in REPORTED}
+NOTHING = inputs.nothing()

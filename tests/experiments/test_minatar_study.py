@@ -16,6 +16,7 @@ from sibling_replay.experiments import store
 from sibling_replay.experiments.encoder_report import (
     Inspection,
     inspect,
+    read_support,
     recommend,
     support_frame,
 )
@@ -191,8 +192,8 @@ def test_inspect_prints_draws_and_writes(tmp_path: Path, capsys) -> None:
     assert end.value.code == 0
     assert "Breakout" in capsys.readouterr().out
     assert (tmp_path / "pictures" / "Breakout-2x1-16-bce-seed0.png").stat().st_size > 5_000
-    frame = pl.read_csv(tmp_path / "table.csv")
-    assert frame["paper_median_bucket"].to_list() == [156.0]
+    frame = read_support(tmp_path / "table.csv")
+    assert frame.select("paper_median_bucket", "transitions").rows() == [(156.0, 800)]
 
 
 def test_inspection_counts_the_sample() -> None:

@@ -6,15 +6,15 @@ from report_runs import NOTHING, frame_of
 
 from sibling_replay.experiments import published, tables
 from sibling_replay.experiments.report import build, layout
-from sibling_replay.experiments.report.inputs import Needs, find_gap
+from sibling_replay.experiments.report.inputs import Needs
 from sibling_replay.experiments.report.layout import Count
 
 
 def test_every_published_mean_with_an_error_is_compared_or_missing(report):
     printed = [*published.exact().values(), *published.grid().values()]
-    printed += published.distortion().values()
+    printed += [*published.distortion().values(), *published.minatar().values()]
     known = sum(number.se is not None for number in printed)
-    assert report.count.compared + report.count.missing == known == 60 + 144 + 15
+    assert report.count.compared + report.count.missing == known == 60 + 144 + 15 + 25 + 15
     # Bandit and TwoChains whole, PER on the lake; Bandit's sweep; Bandit's distortion
     assert report.count.compared == (5 + 5 + 1) * 4 + 48 + 4 + 3
     nothing = build.build(NOTHING, "")
@@ -28,7 +28,7 @@ def test_the_count_is_that_of_the_comparison(report, frames):
 
 
 def test_gaps_name_runs_and_command(frames):
-    gap = find_gap(Needs("exact"), frames)
+    gap = Needs("exact").gap(frames)
     assert gap.lines == (
         "FrozenLake-H100/H300: DDQN none, SAMPLE none, MODEL none, AVG-g2 none, AVG-g4 none",
         "FrozenLake-H50: none of 60 runs",
@@ -37,19 +37,19 @@ def test_gaps_name_runs_and_command(frames):
         "sibling-replay reproduce exact --env FrozenLake-H100/H300 FrozenLake-H50"
     )
     assert not gap.everything
-    assert find_gap(Needs("exact", ("TwoChains",), diagnostics=True), frames) is None
-    assert find_gap(Needs("grid", ("TwoChains",)), frames).everything
-    assert find_gap(Needs("grid"), NOTHING).command == "sibling-replay reproduce grid"
+    assert Needs("exact", ("TwoChains",), diagnostics=True).gap(frames) is None
+    assert Needs("grid", ("TwoChains",)).gap(frames).everything
+    assert Needs("grid").gap(NOTHING).command == "sibling-replay reproduce grid"
 
 
 def test_a_gap_in_seeds_is_counted():
     some = {"exact": frame_of("exact", lambda c: c.method == "PER" and c.seed in (1, 2))}
-    gap = find_gap(Needs("exact", ("TwoChains",), ("PER", "AVG")), some)
+    gap = Needs("exact", ("TwoChains",), ("PER", "AVG")).gap(some)
     assert gap.lines == ("TwoChains: PER 2 of 10 runs, AVG none",)
 
 
 def test_runs_without_diagnostics_count_as_missing_where_they_are_needed():
     bare = {"exact": frame_of("exact", lambda c: c.env == "TwoChains", diagnostics=False)}
-    assert find_gap(Needs("exact", ("TwoChains",)), bare) is None
-    gap = find_gap(Needs("exact", ("TwoChains",), diagnostics=True), bare)
+    assert Needs("exact", ("TwoChains",)).gap(bare) is None
+    gap = Needs("exact", ("TwoChains",), diagnostics=True).gap(bare)
     assert gap.everything and "recorded no diagnostics" in gap.lines[-1]

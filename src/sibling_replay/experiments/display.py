@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import TracebackType
 
 import polars as pl
@@ -10,6 +11,7 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from sibling_replay.experiments.minatar_coverage import PAPER_STEPS
 from sibling_replay.experiments.runner import Progress
 
 CLOSE = 3.0  # combined standard errors beyond which a number is marked as different
@@ -99,6 +101,15 @@ def grid_table(compared: pl.DataFrame) -> Table:
     return _table(compared, ("env", "alpha", "beta", "metric"), "Fixed alpha/beta sweep")
 
 
+def minatar_table(compared: pl.DataFrame) -> Table:
+    """AUC return by condition and length; runs shorter than the paper's are not judged."""
+    keys = ("condition", "steps", "env", "metric")
+    title = f"MinAtar AUC return (paper: {PAPER_STEPS:,} steps)"
+    return _table(
+        compared, keys, title, f"{NOTE}; none for runs of another length than the paper's"
+    )
+
+
 NOTE = (
     "mean ± standard error over seeds; apart: ours minus the paper's in combined standard errors "
     "sqrt(se² + se²), beyond the paper's rounding (half its last digit); "
@@ -106,9 +117,9 @@ NOTE = (
 )
 
 
-def _table(compared: pl.DataFrame, keys: tuple[str, ...], title: str) -> Table:
+def _table(compared: pl.DataFrame, keys: tuple[str, ...], title: str, note: str = NOTE) -> Table:
     interval = "low" in compared.columns
-    table = Table(title=title, caption=NOTE, caption_justify="left")
+    table = Table(title=title, caption=note, caption_justify="left")
     for key in keys:
         table.add_column(key, no_wrap=True)
     for name in ("seeds", "ours", "paper", "apart"):
@@ -124,13 +135,18 @@ def _table(compared: pl.DataFrame, keys: tuple[str, ...], title: str) -> Table:
         apart = "-" if row["distance"] is None else f"{row['distance']:+.1f}"
         if row["distance"] is not None and abs(row["distance"]) > CLOSE:
             apart += " *"
-        names = [f"{row[key]:g}" if isinstance(row[key], float) else row[key] for key in keys]
+        names = [_name(row[key]) for key in keys]
         paper = _pm(row["paper_mean"], row["paper_se"])
         table.add_row(*names, str(row["seeds"]), ours, paper, apart)
     return table
 
 
+def _name(key: str | float | int) -> str:
+    return key if isinstance(key, str) else f"{key:g}" if isinstance(key, float) else f"{key:,}"
+
+
 def _pm(mean: float | None, se: float | None) -> str:
+    """One seed has no error (nan), and some published numbers have none."""
     if mean is None:
         return "-"
-    return f"{mean:.3f}" if se is None else f"{mean:.3f} ± {se:.3f}"
+    return f"{mean:.3f}" if se is None or math.isnan(se) else f"{mean:.3f} ± {se:.3f}"

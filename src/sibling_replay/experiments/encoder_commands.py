@@ -23,6 +23,7 @@ from sibling_replay.experiments.encoder_report import (
     support_frame,
     support_table,
 )
+from sibling_replay.experiments.store import write_whole
 from sibling_replay.grouping.support import SUPPORTED
 from sibling_replay.training.encoders import (
     EncoderConfig,
@@ -86,7 +87,7 @@ class Inspect:
     pictures: Path | None = None
     """Directory for a picture an encoder."""
     csv: Path | None = None
-    """File for the table."""
+    """File for the table; `report` reads results/vqvae.csv."""
 
     def run(self, console: Console) -> int:
         files = [load_encoder(path) for path in self.files] or [*encoder_files().values()]
@@ -106,7 +107,7 @@ class Inspect:
         frame = support_frame(found)
         console.print(support_table(frame))
         if self.csv is not None:
-            frame.write_csv(self.csv, float_precision=4)
+            write_whole(self.csv, frame.write_csv(float_precision=4).encode())
         return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import polars as pl
 from rich.table import Table
 
 from sibling_replay.experiments.published import groupings
+from sibling_replay.experiments.store import StoreError
 from sibling_replay.grouping.support import QUANTILES, SUPPORTED, Support, support
 from sibling_replay.training.encoders import EncoderFile
 from sibling_replay.training.observations import Observations, collect
@@ -21,6 +23,15 @@ SAMPLE_SEED = 1_000_003  # of no encoder's training data
 # Support rules, met by all five of the paper's selected encoders.
 LEAST_SUPPORTED = 2 / 3  # of transitions in buckets of at least SUPPORTED
 LEAST_MEDIAN = 30  # transitions in the median bucket
+
+# columns of the paper's table: head, format
+MEASURES = {
+    "recon_bce": ("recon.", ".3f"),
+    "perplexity": ("perp.", ".1f"),
+    "pair_coverage": ("pair cov.", ".3f"),
+    "median_bucket": ("median bucket", ".0f"),
+    "frac_ge_100": ("frac >= 100", ".3f"),
+}
 
 _CHUNK = 10_000  # observations unpacked at a time
 
@@ -92,7 +103,9 @@ def support_frame(inspections: Sequence[Inspection]) -> pl.DataFrame:
                 "codebook": config.codes,
                 "loss": config.loss,
                 "seed": config.seed,
+                "observations": config.observations,
                 "updates": config.updates,
+                "transitions": found.transitions,
                 **ours,
                 **{f"paper_{name}": paper.get(name) for name in ours},
                 **{_quantile(q): v for q, v in zip(QUANTILES, found.bucket_quantiles, strict=True)},
@@ -102,6 +115,29 @@ def support_frame(inspections: Sequence[Inspection]) -> pl.DataFrame:
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
+def read_support(path: Path) -> pl.DataFrame:
+    """A table that `support_frame` made and `vqvae inspect --csv` wrote."""
+    try:
+        frame = pl.read_csv(path)
+    except pl.exceptions.PolarsError as error:
+        raise StoreError(f"{path} is not a readable CSV file ({error}): delete it") from error
+    missing = set(no_support().columns) - set(frame.columns)
+    if missing:
+        columns = ", ".join(sorted(missing))
+        raise StoreError(f"{path} was not made by `vqvae inspect --csv` (no column {columns})")
+    return frame.with_columns(pl.col(n).cast(kind) for n, kind in no_support().schema.items())
+
+
+def no_support() -> pl.DataFrame:
+    """The table of no encoder."""
+    text = dict.fromkeys(("game", "grid", "loss"), pl.String())
+    counts = dict.fromkeys(
+        ("codebook", "seed", "observations", "updates", "transitions"), pl.Int64()
+    )
+    numbers = (*MEASURES, *(f"paper_{name}" for name in MEASURES))
+    return pl.DataFrame(schema={**text, **counts, **dict.fromkeys(numbers, pl.Float64())})
+
+
 def _quantile(q: float) -> str:
     return f"bucket_q{q:g}"
 
@@ -109,21 +145,14 @@ def _quantile(q: float) -> str:
 def support_table(frame: pl.DataFrame) -> Table:
     """Ours, and the paper's in brackets."""
     table = Table(title=f"VQ-VAE grouping (paper in brackets; supported: >= {SUPPORTED})")
-    columns = {
-        "recon_bce": ("recon.", ".3f"),
-        "perplexity": ("perp.", ".1f"),
-        "pair_coverage": ("pair cov.", ".3f"),
-        "median_bucket": ("median bucket", ".0f"),
-        "frac_ge_100": ("frac >= 100", ".3f"),
-    }
     for name in ("game", "grid, K", "loss", "seed"):
         table.add_column(name)
-    for title, _ in columns.values():
+    for title, _ in MEASURES.values():
         table.add_column(title, justify="right")
     table.add_column(f"bucket sizes at {', '.join(f'{q:g}' for q in QUANTILES)}", justify="right")
     for row in frame.iter_rows(named=True):
         cells = [row["game"], f"{row['grid']}, {row['codebook']}", row["loss"], str(row["seed"])]
-        for name, (_, form) in columns.items():
+        for name, (_, form) in MEASURES.items():
             published = row[f"paper_{name}"]
             beside = "" if published is None else f" ({published:{form}})"
             cells.append(f"{row[name]:{form}}{beside}")

@@ -34,6 +34,11 @@ Rates = Mapping[tuple[str, str], float]  # (game, method) -> learning rate
 NO_RATES: Rates = {}
 
 
+def rate_grid(method: str) -> tuple[float, ...]:
+    """The learning rates that the paper tries for a method."""
+    return PER_RATES if method == "PER" else RATES
+
+
 def minatar_runs(
     encoders: Mapping[str, str], rates: Rates = NO_RATES, **overrides: Any
 ) -> tuple[Run, ...]:
@@ -59,7 +64,7 @@ def rate_runs(encoders: Mapping[str, str], **overrides: Any) -> tuple[Run, ...]:
     for game in GAMES:
         for method in MINATAR_METHODS:
             encoder = encoders.get(game, UNTRAINED) if method == "SAMPLE" else ""
-            for rate in PER_RATES if method == "PER" else RATES:
+            for rate in rate_grid(method):
                 for seed in SEEDS:
                     settings = {**overrides, "learning_rate": rate, "encoder": encoder}
                     config = minatar_config(game, method, "clean", seed, **settings)

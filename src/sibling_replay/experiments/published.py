@@ -6,7 +6,7 @@ import csv
 from dataclasses import dataclass
 from importlib.resources import files
 
-from sibling_replay.experiments.statistics import critical_value
+from sibling_replay.experiments.statistics import Estimate, critical_value
 
 SEEDS = 10  # of every cell of the sweep
 COMPARISONS = 48  # cells of the sweep, for Bonferroni
@@ -55,6 +55,29 @@ def groupings() -> dict[tuple[str, str, int], dict[str, float]]:
     return {
         (row["game"], row["grid"], int(row["codebook"])): {c: float(row[c]) for c in columns}
         for row in _rows("vqvae_grouping.csv")
+    }
+
+
+def minatar() -> dict[tuple[str, str, str], Published]:
+    """(condition, game, column) -> AUC return, from the mp-tail and the clean table.
+
+    Columns are methods; of mp-tail also `SAMPLE-PER` and `SAMPLE-DDQN`.
+    """
+    tables = {"clean": "minatar_clean_auc.csv", "mp-tail": "minatar_mptail_auc.csv"}
+    return {
+        (condition, row["game"], row["method"]): _number(row["mean"], row["se"])
+        for condition, name in tables.items()
+        for row in _rows(name)
+    }
+
+
+def minatar_intervals() -> dict[tuple[str, str], Estimate]:
+    """(game, comparison) -> interval, from table "Paired MinAtar mp-tail AUC differences"."""
+    return {
+        (row["game"], row["comparison"]): Estimate(
+            float(row["mean"]), float(row["ci_low"]), float(row["ci_high"])
+        )
+        for row in _rows("minatar_mptail_paired_ci.csv")
     }
 
 

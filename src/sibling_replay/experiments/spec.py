@@ -12,13 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
 
 from sibling_replay.training.config import RunConfig, paper_config
 from sibling_replay.training.results import Config
 
-StudyName = Literal["exact", "grid", "testing"]
-STUDIES: tuple[StudyName, ...] = get_args(StudyName)
+STUDIES = ("exact", "grid", "testing")
 
 LAKES = ("FrozenLake-H100/H300", "FrozenLake-H50")
 TOY_METHODS = ("DDQN", "PER", "SAMPLE", "MODEL", "AVG")

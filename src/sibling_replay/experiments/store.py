@@ -158,7 +158,8 @@ def no_runs() -> pl.DataFrame:
     """A frame of no run: what a study of which nothing has been run looks like."""
     text = dict.fromkeys(("run", "study"), pl.String())
     numbers = dict.fromkeys(Summary._fields, pl.Float64())
-    return pl.DataFrame(schema={**text, **_CONFIG_SCHEMAS[RunConfig], **numbers})
+    settings = _CONFIG_SCHEMAS[RunConfig] | _CONFIG_SCHEMAS[MinAtarConfig]
+    return pl.DataFrame(schema={**text, **settings, **numbers})
 
 
 def curves(frame: pl.DataFrame) -> pl.DataFrame:

@@ -7,6 +7,7 @@ a run, in the frame's order.
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import NamedTuple
 
@@ -45,11 +46,14 @@ def whole_mean(frame: pl.DataFrame, name: str) -> list[float]:
 
 
 def late_mean(frame: pl.DataFrame, name: str) -> list[float]:
-    """Mean over the checkpoints in the late window of each run."""
+    """Mean over the checkpoints in the late window of each run. Those before the first update have
+    measured nothing and do not count; nan if that is all there is."""
     found = []
     for row in frame.iter_rows(named=True):
+        values = series(row, name)
         late = series(row, "step") > row["steps"] - late_window(row["steps"])
-        found.append(float(series(row, name)[late].mean()))
+        known = values[late & ~np.isnan(values)]
+        found.append(float(known.mean()) if known.size else math.nan)
     return found
 
 

@@ -37,7 +37,7 @@ from sibling_replay.experiments.summaries import (
 EXACT_METRICS = ("auc_return", "auc_success", "late_or_final_return", "late_or_final_success")
 SHIFT_CELL = (0.6, 0.4)  # (alpha, beta) of the table of target shifts
 
-_COLUMNS: dict[str, Any] = {
+COMPARED: dict[str, Any] = {
     "seeds": pl.Int64,
     "mean": pl.Float64,
     "se": pl.Float64,
@@ -61,10 +61,10 @@ def compare_exact(frame: pl.DataFrame) -> pl.DataFrame:
             runs = frame.filter((pl.col("env") == env) & (pl.col("method") == method))
             for metric in EXACT_METRICS if runs.height else ():
                 column = column_of(env, metric)
-                ours = _ours(runs[column].to_list(), numbers.get((env, method, metric)))
+                ours = beside_paper(runs[column].to_list(), numbers.get((env, method, metric)))
                 rows.append({"env": env, "method": method, "metric": column, **ours})
     keys = {"env": pl.String, "method": pl.String, "metric": pl.String}
-    return pl.DataFrame(rows, schema={**keys, **_COLUMNS})
+    return pl.DataFrame(rows, schema={**keys, **COMPARED})
 
 
 def compare_grid(frame: pl.DataFrame) -> pl.DataFrame:
@@ -92,10 +92,10 @@ def compare_grid(frame: pl.DataFrame) -> pl.DataFrame:
             interval = paired_interval(ours, COMPARISONS) if column == "diff" else None
             low, high = interval[1:] if interval else (None, None)
             key = {"env": env, "alpha": alpha, "beta": beta, "metric": column}
-            compared = _ours(ours, numbers.get((env, alpha, beta, column)))
+            compared = beside_paper(ours, numbers.get((env, alpha, beta, column)))
             rows.append({**key, **compared, "low": low, "high": high})
     keys = {"env": pl.String, "alpha": pl.Float64, "beta": pl.Float64, "metric": pl.String}
-    return pl.DataFrame(rows, schema={**keys, **_COLUMNS, "low": pl.Float64, "high": pl.Float64})
+    return pl.DataFrame(rows, schema={**keys, **COMPARED, "low": pl.Float64, "high": pl.Float64})
 
 
 def compare_distortion(frame: pl.DataFrame) -> pl.DataFrame:
@@ -124,9 +124,9 @@ def compare_distortion(frame: pl.DataFrame) -> pl.DataFrame:
             }
         for metric, ours in values.items():
             if ours:
-                compared = _ours(ours, numbers.get((env, metric)))
+                compared = beside_paper(ours, numbers.get((env, metric)))
                 rows.append({"env": env, "metric": metric, **compared})
-    return pl.DataFrame(rows, schema={"env": pl.String, "metric": pl.String, **_COLUMNS})
+    return pl.DataFrame(rows, schema={"env": pl.String, "metric": pl.String, **COMPARED})
 
 
 def improvements(exact: pl.DataFrame, grid: pl.DataFrame, seed: int = 0) -> pl.DataFrame:
@@ -194,7 +194,8 @@ def _cells(frame: pl.DataFrame) -> Iterator[tuple[str, float, float, pl.DataFram
                 yield env, alpha, beta, cell
 
 
-def _ours(values: list[float], paper: published.Published | None) -> dict[str, Any]:
+def beside_paper(values: list[float], paper: published.Published | None) -> dict[str, Any]:
+    """Our mean and error, the paper's, and the distance if both have an error."""
     mean, se = mean_se(values)
     row: dict[str, Any] = {"seeds": len(values), "mean": mean, "se": se}
     row |= {"paper_mean": None, "paper_se": None, "distance": None}

@@ -1,7 +1,8 @@
-"""The paper's figures of exact groups: one pure builder each, from a frame of runs to panels."""
+"""The paper's figures: one pure builder each, from a frame of runs to panels."""
 
 from .comparison import exact_diagnostics, exact_results, lake_auc, lake_late
 from .learning import lake_curves
+from .minatar import minatar_curves, minatar_diagnostics
 from .outcomes import bandit_distortion, outcome_grid
 from .panels import Figure
 from .sweep import matched_grid
@@ -15,5 +16,7 @@ __all__ = [
     "lake_curves",
     "lake_late",
     "matched_grid",
+    "minatar_curves",
+    "minatar_diagnostics",
     "outcome_grid",
 ]

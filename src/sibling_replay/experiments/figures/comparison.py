@@ -23,6 +23,7 @@ LABELS = {
     "ess": "IS-weight ESS",
     "td_std": "TD-error std",
     "ratio_mean": "mean ratio R",
+    "action_l1": "action L1",
 }
 
 # of quantities with bounds; ESS is at most the batch size, 32

@@ -7,7 +7,6 @@ here; page, files, counts and the account of what is missing follow from the ent
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import polars as pl
 
@@ -15,8 +14,10 @@ from sibling_replay.experiments import figures, published, tables
 from sibling_replay.experiments.figures.comparison import MAIN_ENVS, main_methods
 from sibling_replay.experiments.spec import LAKES
 
+from .entries import FigureEntry, Section, TableEntry
 from .inputs import Frames, Needs
 from .layout import Count, Shape, Table, comparison, count, intervals
+from .minatar_artefacts import LATENT
 
 WORDS = {
     "env": "environment",
@@ -41,34 +42,6 @@ WORDS = {
     "risky_shift_before_is": "target shift before IS",
     "risky_shift_after_is": "target shift after IS",
 }
-
-
-@dataclass(frozen=True)
-class FigureEntry:
-    name: str  # of its files
-    number: str  # in the paper
-    title: str
-    caption: str
-    needs: Needs
-    build: Callable[[pl.DataFrame], figures.Figure | None]
-
-
-@dataclass(frozen=True)
-class TableEntry:
-    name: str
-    number: str
-    title: str
-    caption: str
-    needs: Needs
-    build: Callable[[Frames], tuple[Table, Count]]
-
-
-@dataclass(frozen=True)
-class Section:
-    name: str
-    title: str
-    text: str
-    entries: tuple[FigureEntry | TableEntry, ...]
 
 
 def _main_table(frames: Frames) -> tuple[Table, Count]:
@@ -250,6 +223,7 @@ SECTIONS = (
             ),
         ),
     ),
+    LATENT,
     Section(
         "beyond",
         "Beyond the paper",
@@ -266,14 +240,4 @@ SECTIONS = (
             ),
         ),
     ),
-)
-
-# Artefacts that no study here makes yet: named in the report, never passed over.
-PENDING = (
-    "Figure 3, MinAtar learning curves",
-    "Table 2, MinAtar AUC under mean-preserving tails",
-    "Table 4, paired MinAtar intervals",
-    "Figure 9, MinAtar replay diagnostics",
-    "Table 10, VQ-VAE grouping",
-    "Table 11, clean MinAtar AUC",
 )

@@ -10,10 +10,12 @@ from sibling_replay.experiments.figures import Figure, matplotlib_ink
 from sibling_replay.experiments.store import write_whole
 
 from . import page
-from .artefacts import PENDING, SECTIONS, FigureEntry, Section, TableEntry
-from .inputs import REPORTED, Frames, Gap, Needs, find_gap, fingerprint
+from .artefacts import SECTIONS
+from .entries import FigureEntry, Section, TableEntry
+from .inputs import Frames, Gap, Needs, fingerprint
 from .layout import Count, Table
 from .markup import latex, markdown
+from .minatar_inputs import MinAtarNeeds
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ class Study:
     """How much of a study was at hand."""
 
     name: str
-    runs: int
+    runs: int  # of the paper's
+    stored: int  # at hand, of any length
     of: int
     fingerprint: str
     gap: Gap | None
@@ -48,7 +51,6 @@ class Study:
 class Report:
     parts: tuple[Part, ...]
     studies: tuple[Study, ...]
-    pending: tuple[str, ...]
     command: str
     version: str
 
@@ -71,17 +73,24 @@ def build(frames: Frames, command: str) -> Report:
         Part(section, tuple(_artefact(entry, frames) for entry in section.entries))
         for section in SECTIONS
     )
-    studies = []
-    for name in REPORTED:
-        gap = find_gap(Needs(name), frames)
-        known = Needs(name).runs()
-        runs = len({run.id for run in known} & set(frames[name]["run"]))
-        studies.append(Study(name, runs, len(known), fingerprint(frames[name]), gap))
-    return Report(parts, tuple(studies), PENDING, command, version("sibling-replay"))
+    studies = (_study(needs, frames) for needs in (Needs("exact"), Needs("grid"), MinAtarNeeds()))
+    return Report(parts, tuple(studies), command, version("sibling-replay"))
+
+
+def _study(needs: Needs | MinAtarNeeds, frames: Frames) -> Study:
+    frame = frames[needs.study]
+    return Study(
+        needs.study,
+        needs.done(frames),
+        frame.height,
+        needs.total,
+        fingerprint(frame),
+        needs.gap(frames),
+    )
 
 
 def _artefact(entry: FigureEntry | TableEntry, frames: Frames) -> Artefact:
-    gap = find_gap(entry.needs, frames)
+    gap = entry.needs.gap(frames)
     if isinstance(entry, FigureEntry):
         figure = None if gap and gap.everything else entry.build(frames[entry.needs.study])
         return Artefact(entry, gap, figure=figure)

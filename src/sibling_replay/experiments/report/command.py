@@ -15,7 +15,8 @@ def report(
     """Write the report: one HTML page, figures (PDF, PNG) and tables (Markdown, LaTeX).
 
     It is made from whatever has been run; what has not is said in it. Without --runs and --results
-    it reads results/*.parquet, or runs/ if there are none.
+    it reads results/*.parquet, or runs/ if there are none. The table of encoders comes from
+    vqvae.csv in the same directory, made by `vqvae inspect --csv`.
 
     Args:
         runs: Directory of finished runs, one Parquet file each.

@@ -7,7 +7,7 @@ and perhaps low, high): some key columns name the rows, one key may run across.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -50,11 +50,20 @@ class Table:
     blocks: tuple[Block, ...]
 
     @property
+    def cells(self) -> Iterator[Cell]:
+        """Those that hold something."""
+        rows = (row for block in self.blocks for row in block.rows)
+        return (cell for row in rows for cell in row.cells if cell)
+
+    @property
     def compares(self) -> bool:
         """Whether any cell has a number of the paper beside it."""
-        return any(
-            cell and cell.paper for block in self.blocks for row in block.rows for cell in row.cells
-        )
+        return any(cell.paper for cell in self.cells)
+
+    @property
+    def judges(self) -> bool:
+        """Whether any cell says how far the two are apart."""
+        return any(cell.verdict for cell in self.cells)
 
 
 @dataclass(frozen=True)
@@ -87,6 +96,7 @@ class Shape:
     across: str = "metric"
     block: str | None = None
     words: Mapping[str, str] = field(default_factory=dict)
+    order: tuple[str, ...] = ()  # of the columns; without it, as they come
 
     def word(self, value: object) -> str:
         text = f"{value:g}" if isinstance(value, float) else str(value)
@@ -99,6 +109,12 @@ class Shape:
         shared = group[self.block][0]
         named = isinstance(shared, str)
         return self.word(shared) if named else f"{self.word(self.block)} = {self.word(shared)}"
+
+    def heads(self, frame: pl.DataFrame) -> tuple[str, ...]:
+        """Of the columns that the frame has."""
+        found = frame[self.across].unique(maintain_order=True).to_list()
+        ordered = [name for name in self.order if name in found]
+        return tuple(dict.fromkeys(self.word(name) for name in [*ordered, *found]))
 
 
 def verdict(distance: float | None) -> Verdict:
@@ -120,7 +136,7 @@ def comparison(compared: pl.DataFrame, shape: Shape) -> Table:
     frame = compared.with_columns(
         pl.Series("across", [shape.word(value) for value in compared[shape.across]], pl.String)
     )
-    heads = tuple(frame["across"].unique(maintain_order=True))
+    heads = shape.heads(compared)
     blocks = []
     for group in _groups(frame, shape):
         digits = {
@@ -151,6 +167,26 @@ def intervals(frame: pl.DataFrame, shape: Shape, columns: Mapping[str, str]) -> 
     return Table(
         tuple(shape.word(key) for key in shape.rows), tuple(columns.values()), tuple(blocks)
     )
+
+
+def texts(rows: Sequence[Mapping[str, str]], shape: Shape) -> Table:
+    """Cells that are text already: keys, `ours`, and `paper`, which may be empty."""
+    frame = pl.DataFrame(list(rows), infer_schema_length=None)
+    if frame.is_empty():
+        return Table((), (), ())
+    heads = shape.heads(frame)
+    blocks = []
+    for group in _groups(frame, shape):
+        lines = []
+        for part in group.partition_by(shape.rows, maintain_order=True):
+            cells = {
+                shape.word(row[shape.across]): Cell(row["ours"], row["paper"])
+                for row in part.rows(named=True)
+            }
+            labels = tuple(part[key][0] for key in shape.rows)
+            lines.append(Row(labels, tuple(cells.get(head) for head in heads)))
+        blocks.append(Block(shape.title(group), tuple(lines)))
+    return Table(tuple(shape.word(key) for key in shape.rows), heads, tuple(blocks))
 
 
 def _groups(frame: pl.DataFrame, shape: Shape) -> list[pl.DataFrame]:

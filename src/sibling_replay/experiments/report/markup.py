@@ -25,7 +25,7 @@ def markdown(table: Table) -> str:
             lines.append(_pipes([f"**{_markdown_text(block.title)}**"] + [""] * (len(heads) - 1)))
         for row in block.rows:
             lines += [_pipes(map(_markdown_text, line)) for line in _lines(row, table.compares)]
-    note = f"\n*{NOTE.replace('*', chr(92) + '*')}*\n" if table.compares else ""
+    note = f"\n*{NOTE.replace('*', chr(92) + '*')}*\n" if table.judges else ""
     return "\n".join(lines) + "\n" + note
 
 
@@ -37,7 +37,7 @@ def latex(table: Table, caption: str, label: str) -> str:
     lines = [
         r"\begin{table}[t]",
         r"\centering\small",
-        rf"\caption{{{_latex_text(caption + (' ' + NOTE + '.' if table.compares else ''))}}}",
+        rf"\caption{{{_latex_text(caption + (' ' + NOTE + '.' if table.judges else ''))}}}",
         rf"\label{{tab:{label}}}",
         rf"\begin{{tabular}}{{@{{}}{kinds}@{{}}}}",
         r"\toprule",

@@ -1,0 +1,86 @@
+"""Which runs of the MinAtar study there are: by length, condition, game and method.
+
+Runs of different lengths are different experiments. Nothing here or downstream averages over them:
+`steps` is a key of every table and figure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import polars as pl
+
+from sibling_replay.envs import GAMES
+from sibling_replay.experiments import store
+from sibling_replay.experiments.minatar_spec import SEEDS, STUDY
+from sibling_replay.training.minatar_config import CONDITIONS, MINATAR_METHODS, MinAtarConfig
+
+PAPER_STEPS = MinAtarConfig.steps
+CELL = ("condition", "env", "method", "steps")  # what runs that differ in seed alone share
+
+Counts = dict[tuple[str, str, str], int]  # (condition, game, method) -> seeds
+
+
+def load(root: Path) -> pl.DataFrame:
+    """The study's finished runs, of a directory or a collected file, checked to be alike."""
+    frame = store.load_runs(root, [STUDY])
+    check_alike(frame)
+    return frame
+
+
+def check_alike(frame: pl.DataFrame) -> None:
+    """Refuse runs of one cell that differ in more than their seed (learning rate, encoder, ...): a
+    mean over them would be of no experiment."""
+    for key, runs in frame.group_by(*CELL, maintain_order=True):
+        for field in fields(MinAtarConfig):
+            values = sorted(set(runs[field.name]))
+            if field.name != "seed" and len(values) > 1:
+                condition, game, method, steps = key
+                raise ValueError(
+                    f"runs of {game}, {method}, {condition}, {steps:,} steps differ in "
+                    f"{field.name} ({', '.join(map(str, values))}): keep those of one kind, "
+                    "and move the others to a directory of their own"
+                )
+
+
+def horizons(frame: pl.DataFrame) -> tuple[int, ...]:
+    """Lengths of the runs at hand in environment steps, the longest first."""
+    return tuple(sorted(set(frame["steps"]), reverse=True))
+
+
+def described(steps: int) -> str:
+    """How long our runs are, beside the paper's."""
+    if steps == PAPER_STEPS:
+        return f"{steps:,} steps, as the paper"
+    return f"ours: {steps:,} steps, paper: {PAPER_STEPS:,}"
+
+
+def counts(frame: pl.DataFrame, steps: int) -> Counts:
+    """How many seeds of each cell there are at this length; cells without any are there with 0."""
+    found = dict.fromkeys(
+        ((c, game, m) for c in CONDITIONS for game in GAMES for m in MINATAR_METHODS), 0
+    )
+    some = frame.filter(pl.col("steps") == steps)
+    for condition, game, method in some.select("condition", "env", "method").iter_rows():
+        found[condition, game, method] += 1
+    return found
+
+
+def status_lines(root: Path) -> list[str]:
+    """What `sibling-replay status` says of the study."""
+    place = root / STUDY
+    some = any(place.rglob(f"*{store.SUFFIX}"))
+    frame = store.load_runs(root, [STUDY]) if some else store.no_runs()
+    lines = []
+    for steps in dict.fromkeys((*horizons(frame), PAPER_STEPS)):
+        found = counts(frame, steps)
+        total = len(found) * len(SEEDS)
+        lines.append(f"{STUDY}, {steps:,} steps: {sum(found.values())} of {total} runs done")
+        for game in GAMES if any(found.values()) else ():
+            for method in MINATAR_METHODS:
+                done = (f"{c} {found[c, game, method]} / {len(SEEDS)}" for c in CONDITIONS)
+                lines.append(f"  {game:<22}{method:<8}{'   '.join(done)}")
+    unfinished = sorted(path.parent.name for path in root.glob("checkpoints/*/checkpoint.npz"))
+    lines += [f"  unfinished, has a checkpoint: {name}" for name in unfinished]
+    return lines

@@ -1,0 +1,147 @@
+"""MinAtar, ours beside the paper's: frames of runs in, comparison frames out, no ink.
+
+Every row has a length in environment steps, `steps`, and `horizon`, the same in words. AUC is
+normalised by the length of training, so ours may stand beside the paper's whatever the length; a
+distance to the published number is given at the paper's length only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from sibling_replay.envs import GAMES
+from sibling_replay.experiments import published
+from sibling_replay.experiments.minatar_coverage import PAPER_STEPS, described, horizons
+from sibling_replay.experiments.minatar_spec import rate_grid, selected_rates
+from sibling_replay.experiments.statistics import paired_interval
+from sibling_replay.experiments.tables import COMPARED, beside_paper
+from sibling_replay.training.minatar_config import (
+    CONDITIONS,
+    MINATAR_METHODS,
+    paper_learning_rates,
+)
+
+DIFFERENCES = {"SAMPLE-PER": "PER", "SAMPLE-DDQN": "DDQN"}  # column -> whom SAMPLE is paired with
+COLUMNS = (*MINATAR_METHODS, *DIFFERENCES)
+
+_KEYS: dict[str, Any] = {
+    "condition": pl.String,
+    "steps": pl.Int64,
+    "horizon": pl.String,
+    "env": pl.String,
+}
+
+
+def compare_auc(frame: pl.DataFrame) -> pl.DataFrame:
+    """AUC return of each method and its paired differences, in each condition, length and game.
+
+    `of` says how many seeds a game's methods have: "2", or "1 to 2" where they differ.
+    """
+    numbers = published.minatar()
+    rows = []
+    for keys, scores in _games(frame):
+        values = {method: list(seeds.values()) for method, seeds in scores.items()}
+        values |= {column: _difference(scores, other) for column, other in DIFFERENCES.items()}
+        found = {column: ours for column, ours in values.items() if ours}
+        sizes = sorted({len(found[method]) for method in MINATAR_METHODS if method in found})
+        for column, ours in found.items():
+            paper = numbers.get((keys["condition"], keys["env"], column))
+            compared = beside_paper(ours, paper)
+            if keys["steps"] != PAPER_STEPS:
+                compared["distance"] = None
+            of = " to ".join(map(str, dict.fromkeys((sizes[0], sizes[-1]))))
+            rows.append({**keys, "of": of, "metric": column, **compared})
+    schema = {**_KEYS, "of": pl.String, "metric": pl.String, **COMPARED}
+    return pl.DataFrame(rows, schema=schema)
+
+
+def paired_differences(frame: pl.DataFrame) -> pl.DataFrame:
+    """SAMPLE minus each other method under mp-tail on the seeds both have: mean and unadjusted 95 %
+    t interval, which one pair does not have (null)."""
+    numbers = published.minatar_intervals()
+    rows = []
+    for keys, scores in _games(frame.filter(pl.col("condition") == "mp-tail")):
+        for column, other in DIFFERENCES.items():
+            pairs = _difference(scores, other)
+            if not pairs:
+                continue
+            mean, low, high = paired_interval(pairs)
+            ends = {} if math.isnan(low) else {"low": low, "high": high}
+            paper = numbers[keys["env"], column]
+            row = {**keys, "metric": column, "seeds": len(pairs), "mean": mean, **ends}
+            row |= {"paper_mean": paper.value, "paper_low": paper.low, "paper_high": paper.high}
+            rows.append(row)
+    values = [f"{whose}{end}" for whose in ("", "paper_") for end in ("mean", "low", "high")]
+    schema = {**_KEYS, "metric": pl.String, "seeds": pl.Int64}
+    return pl.DataFrame(rows, schema={**schema, **dict.fromkeys(values, pl.Float64)})
+
+
+def learning_rates(frame: pl.DataFrame, trials: pl.DataFrame) -> pl.DataFrame:
+    """Learning rates that runs used (a row each if conditions differ), and those that `trials` on
+    clean games select where every rate of the grid was tried; by length of training, each with the
+    paper's."""
+    rows: list[tuple[Any, ...]] = []
+    for steps in horizons(frame):
+        runs = frame.filter(pl.col("steps") == steps)
+        used = runs.select("env", "method", "learning_rate").unique().rows()
+        rows += [("used", steps, *row) for row in _ordered(used)]
+    for steps in horizons(trials):
+        tried = trials.filter(pl.col("steps") == steps)
+        chosen = [
+            (*key, rate) for key, rate in selected_rates(tried).items() if _whole(tried, *key)
+        ]
+        rows += [("selected", steps, *row) for row in _ordered(chosen)]
+    paper = paper_learning_rates()
+    keys = {"kind": pl.String, "steps": pl.Int64, "env": pl.String, "method": pl.String}
+    found = [(*row, paper[row[2], row[3]]) for row in rows]
+    schema = {**keys, "learning_rate": pl.Float64, "paper": pl.Float64}
+    return pl.DataFrame(found, schema=schema, orient="row")
+
+
+_Scores = dict[str, dict[int, float]]  # method -> seed -> AUC return
+
+
+def _games(frame: pl.DataFrame) -> Iterator[tuple[dict[str, Any], _Scores]]:
+    """The scores of each game that has any, by condition and length, the longest first."""
+    for condition in CONDITIONS:
+        for steps in horizons(frame):
+            for game in GAMES:
+                runs = frame.filter(
+                    (pl.col("condition") == condition)
+                    & (pl.col("steps") == steps)
+                    & (pl.col("env") == game)
+                ).sort("seed")
+                scores = {
+                    method: dict(
+                        runs.filter(pl.col("method") == method)
+                        .select("seed", "auc_return")
+                        .iter_rows()
+                    )
+                    for method in MINATAR_METHODS
+                }
+                if runs.height:
+                    keys = {"condition": condition, "steps": steps}
+                    yield {**keys, "horizon": described(steps), "env": game}, scores
+
+
+def _difference(scores: _Scores, other: str) -> list[float]:
+    """SAMPLE minus another method, seed by seed."""
+    sample, others = scores["SAMPLE"], scores[other]
+    return [sample[seed] - others[seed] for seed in sorted(sample.keys() & others.keys())]
+
+
+def _whole(trials: pl.DataFrame, game: str, method: str) -> bool:
+    runs = trials.filter((pl.col("env") == game) & (pl.col("method") == method))
+    return set(runs["learning_rate"]) >= set(rate_grid(method))
+
+
+def _ordered(rates: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """(game, method, rate) in the order of the paper's table."""
+    games = tuple(GAMES)
+    return sorted(
+        rates, key=lambda row: (games.index(row[0]), MINATAR_METHODS.index(row[1]), row[2])
+    )
