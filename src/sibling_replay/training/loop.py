@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sibling_replay.envs import inverse_cdf
 from sibling_replay.replay.index import insert, remove
 from sibling_replay.training.batch import DDQN, Batch, Memory, Outcomes, draw, refresh
+from sibling_replay.training.borrow import borrowed
 from sibling_replay.training.config import linear
 from sibling_replay.training.network import Network, all_values, first_largest, greedy, learn
 
@@ -263,6 +264,7 @@ def advance(run, draws, until, pause):
     With `pause`, stop in step `until` between sampling and update, if it has an update. The step
     counts as taken; whether it is paused is `clock.paused`.
     """
+    run = borrowed(run)
     clock = run.clock[0]
     if clock.paused:
         clock.paused = 0
