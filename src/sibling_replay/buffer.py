@@ -147,6 +147,7 @@ class ReplayBuffer(Sampling):
                 f"slots must be from 0 to {len(self) - 1}, got {chosen.min()} to {chosen.max()}"
             )
         batch = self._memory.new_batch(chosen.size)
+        batch.set_outcomes(None)
         # The kernel looks up the slot that a uniform number falls on: here the middle of each.
         draw_uniform(self._memory.handle, (chosen + 0.5) / len(self), batch.block)
         return batch

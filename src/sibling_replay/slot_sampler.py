@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sibling_replay.checkpoint import SCHEMA_VERSION
 from sibling_replay.replay.arrays import F64, I64, U8
 from sibling_replay.replay.memory import MOST_ADDED, Memory
 from sibling_replay.replay.slots import SlotMemory, put_rows, remove_slots
@@ -15,7 +16,6 @@ from sibling_replay.sampling import Sampling
 from sibling_replay.staging import whole_number
 from sibling_replay.strategies import Law, Strategy, Uniform
 
-SCHEMA_VERSION = 2
 _INTEGER_BYTES = 8
 
 

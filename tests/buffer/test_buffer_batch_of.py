@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sibling_replay import Prioritized
+from sibling_replay import Prioritized, SiblingAverage
 from support.scenes import STRATEGIES, churned_buffer, new_buffer
 
 
@@ -15,6 +15,8 @@ def test_it_holds_the_chosen_entries(name):
     stored = buffer.transitions()
     slots = np.random.default_rng(0).integers(0, len(buffer), 200)
     slots[:2] = 0, len(buffer) - 1
+    for _ in range(3):  # memory of dropped batches is used again
+        buffer.sample(slots.size)
     batch = buffer.batch_of(slots)
     for found in (batch.slots, batch.anchors, batch.outcome_slots):
         assert np.array_equal(found, slots)
@@ -41,6 +43,16 @@ def test_it_draws_nothing_and_can_refresh():
     expected = buffer.masses
     expected[[3, 5]] = 2.0 + 1e-6, 7.0 + 1e-6
     buffer.update_priorities(batch, [2.0, 7.0])
+    np.testing.assert_allclose(buffer.masses, expected, rtol=1e-12)
+
+
+def test_a_subset_average_refreshes_the_chosen_ones():
+    """No siblings were drawn, so there are none to refresh beside them."""
+    strategy = SiblingAverage(alpha=1.0, max_siblings=2, update_all_siblings=True)
+    buffer = churned_buffer(strategy)
+    expected = buffer.masses
+    expected[[3, 5]] = 7.0 + 1e-6, 2.0 + 1e-6
+    buffer.update_priorities(buffer.batch_of([3, 5, 3]), [2.0, 2.0, 7.0])
     np.testing.assert_allclose(buffer.masses, expected, rtol=1e-12)
 
 

@@ -147,7 +147,7 @@ def test_wrong_numbers_that_must_be_refused() -> None:
     for name, changes in [
         ("sample", {"index.items": {(0, 0): 13}}),  # a group that does not exist
         ("sample", {"index.items": {(0, 0): -5}}),
-        ("sample", {"index.items": {(0, 1): 99}}),  # a place outside the group's vector
+        ("sample", {"index.items": {(1, 0): 99}}),  # a place outside the group's vector
         ("sample", {"index.vec": {(group, 0): 10**6}}),  # a count
         ("sample", {"index.vec": {(group, 1): 10**6}}),  # a vector outside the pool
         ("sample", {"index.vec": {(group, 1): -3}}),

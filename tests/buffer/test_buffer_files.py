@@ -22,6 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sibling_replay import ReplayBuffer, SiblingAverage, SiblingSample, StateError
+from sibling_replay.checkpoint import SCHEMA_VERSION
 
 STRATEGY = SiblingAverage(normalize="buffer")
 
@@ -185,7 +186,10 @@ def test_save_uses_no_pickle(tmp_path, monkeypatch) -> None:
 
 
 HEADER_CHANGES = {
-    "other version": (lambda h: h.update(version=2), "schema version 2, expected 1"),
+    "other version": (
+        lambda h: h.update(version=SCHEMA_VERSION + 1),
+        f"schema version {SCHEMA_VERSION + 1}, expected {SCHEMA_VERSION}",
+    ),
     "no version": (lambda h: h.pop("version"), "does not describe"),
     "unknown strategy": (lambda h: h.update(strategy="Greedy"), "Greedy"),
     "unknown option": (lambda h: h["options"].update(gamma=1), "gamma"),

@@ -30,6 +30,7 @@ from sibling_replay import (
     Strategy,
     Uniform,
 )
+from sibling_replay.checkpoint import SCHEMA_VERSION
 
 
 def parity(obs: Any, action: Any) -> Any:
@@ -202,7 +203,8 @@ def test_states_that_are_not_whole() -> None:
 
 
 @pytest.mark.parametrize("change", [
-    {"version": 0}, {"version": 2}, {"version": "1"}, {"version": None}, {"version": True},
+    {"version": SCHEMA_VERSION - 1}, {"version": SCHEMA_VERSION + 1},
+    {"version": str(SCHEMA_VERSION)}, {"version": None}, {"version": True},
     {"capacity": 16.0}, {"capacity": "16"}, {"capacity": np.arange(3)},
     {"strategy": "Sibling"}, {"strategy": None}, {"options": {}}, {"options": np.arange(2)},
     {"key": None}, {"fields": []}, {"fields": {}},

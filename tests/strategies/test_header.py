@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sibling_replay import SiblingModel, SiblingSample
+from sibling_replay import Prioritized, SiblingModel, SiblingSample, SlotSampler
 from sibling_replay.strategies.header import seal_of
 from support.scenes import add_entries, new_buffer
 
@@ -48,6 +48,28 @@ def test_the_groups_of_a_refresh_are_those_of_its_slots(strategy, change) -> Non
 pairs = st.lists(
     st.tuples(st.integers(0, 2**31 - 1), st.integers(-1, 2**31 - 1)), min_size=1, max_size=40
 )
+
+
+@pytest.mark.parametrize("strategy", [Prioritized(), *STRATEGIES.values()])
+def test_an_empty_slot_is_refused(strategy) -> None:
+    """Of a sampler, whose empty slots lie anywhere; and nothing changes."""
+    sampler = SlotSampler(20, strategy, seed=0)
+    sampler.put(np.arange(10), np.arange(10) % 3 if strategy.needs_groups else None)
+    batch = sampler.sample(4)
+    batch.slots[2] = 15
+    before = sampler.masses
+    with pytest.raises(ValueError, match="slot 15"):
+        sampler.update_priorities(batch, np.full(4, 9.0))
+    assert np.array_equal(sampler.masses, before) and sampler.check_valid() == (True, "")
+
+
+@pytest.mark.parametrize("column", [0, 1])
+@given(st.integers(1, 1000), st.integers(0, 30))
+def test_a_second_difference_does_not_hide(column, size, first) -> None:
+    rows = np.arange(80, dtype=np.int64).reshape(2, 40) * 5_000
+    changed = rows.copy()
+    changed[column, first : first + 3] += np.array([size, -2 * size, size])
+    assert seal_of(*rows) != seal_of(*changed)
 
 
 @given(pairs, pairs)

@@ -215,8 +215,8 @@ class Batch(Block):
         """
         return self if self._outcomes is None else self._outcomes
 
-    def set_outcomes(self, outcomes: Outcomes) -> None:
-        """Make the targets means over several outcomes an entry."""
+    def set_outcomes(self, outcomes: Outcomes | None) -> None:
+        """Make the targets means over several outcomes an entry, or (None) of its own outcome."""
         self._outcomes = outcomes
 
     def average(self, targets: Any) -> Any:

@@ -12,6 +12,10 @@ import numpy as np
 from numba import njit
 
 DATE, SEAL, _COLUMNS = range(3)
+# Odd numbers without pattern, those of SplitMix64.
+_ODD, _MIX, _STIR = (
+    np.uint64(x) for x in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+)
 
 
 @njit(cache=True, forceinline=True)
@@ -31,9 +35,13 @@ def open_header(block, size):
 
 @njit(cache=True)
 def seal_of(slots, groups):
-    """A number that is another one for other slots or groups, or for another order of them."""
-    seal = np.uint64(1)
+    """A number that is another one, but for one chance in 2^64, for other slots or groups or for
+    another order of them. Each pair is mixed with its place before they are added up, so that no
+    change of some makes up for a change of others."""
+    seal = np.uint64(0)
     for b in range(np.uint64(slots.size)):
-        pair = (np.uint64(slots[b]) << np.uint64(32)) ^ np.uint64(groups[b])
-        seal += (pair + np.uint64(1)) * (np.uint64(2) * b + np.uint64(0x9E3779B97F4A7C15))
+        x = ((np.uint64(slots[b]) << np.uint64(32)) ^ np.uint64(groups[b])) + b * _ODD
+        x = (x ^ (x >> np.uint64(30))) * _MIX
+        x = (x ^ (x >> np.uint64(27))) * _STIR
+        seal += x ^ (x >> np.uint64(31))
     return np.int64(seal)

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from sibling_replay.replay.index import assign, look_up_groups
-from sibling_replay.replay.memory import overwritten
+from sibling_replay.replay.memory import MOST_ADDED, overwritten
 from sibling_replay.replay.opened import (
     ADDED,
     DROPPED,
@@ -52,6 +52,9 @@ def refresh_slots(handle, slots, groups, errors, added, alpha, epsilon):
     bound = counts[LIVE] if stamps.size == 0 else capacity  # an empty slot's stamp is of no draw
     for b in range(slots.size):
         if not 0 <= slots[b] < bound:
+            return -2 - b
+        # nothing has been removed since the draw, so it cannot have been drawn
+        if now == added and stamps.size > 0 and stamps[slots[b]] == MOST_ADDED:
             return -2 - b
     if groups.size == 0:
         groups = np.empty(slots.size, dtype=np.int64)

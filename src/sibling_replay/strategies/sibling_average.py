@@ -109,7 +109,7 @@ class SiblingAverage(Strategy):
             slots, of_group = list_members(memory.handle, groups, batch.added)
             proposed = largest[of_group]
             memory.counts[DROPPED] += batch.group_sizes[first].sum() - slots.size
-        elif self.update_all_siblings:
+        elif self.update_all_siblings and batch.outcomes is not batch:
             outcomes = batch.outcomes
             slots = outcomes.slots
             proposed = np.repeat(errors, np.diff(outcomes.starts))
