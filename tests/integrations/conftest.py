@@ -12,7 +12,7 @@ DISTRIBUTIONS = {
     "sb3": "stable-baselines3",
     "torchrl": "torchrl",
     "tianshou": "tianshou",
-    "rllib": "ray",
+    "rllib": "dm-tree",  # comes with ray[rllib], not with ray
 }
 
 

@@ -129,7 +129,7 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
         to_numpy: bool = False,
         **_: Any,
     ) -> list[SingleAgentEpisode]:
-        if (n_step or 1) != self.n_step:
+        if n_step not in (None, self.n_step):
             raise ValueError(
                 f"the algorithm has n_step={n_step}, the buffer {self.n_step}: give it in "
                 f"replay_buffer_config, too (one number; ranges only work with Uniform)"
@@ -178,6 +178,11 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
 
 class SiblingDQN(DQN):
     """RLlib's DQN with checkpoints that hold the replay buffer, which its own leave out."""
+
+    def setup(self, config: Any) -> None:
+        if config.num_learners > 1:  # each takes every other entry: errors come back in that order
+            raise ValueError("num_learners must be at most 1: TD errors are refreshed by order")
+        super().setup(config)
 
     def get_state(
         self, components: Any = None, *, not_components: Any = None, **options: Any

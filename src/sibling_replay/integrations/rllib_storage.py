@@ -107,7 +107,7 @@ class SlottedEpisodes(PrioritizedEpisodeReplayBuffer):
                 self.episode_id_to_index[episode.id_] = number
                 self.episodes.append(copy.deepcopy(episode))  # the giver may hold on to it
             else:
-                self._episode(number).concat_episode(episode)
+                self._episode(number).concat_episode(copy.deepcopy(episode))
             self._num_timesteps += len(episode)
             self._num_timesteps_added += len(episode)
             while self._num_timesteps > self.capacity and len(self.episodes) > 1:

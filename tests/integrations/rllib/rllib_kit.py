@@ -110,9 +110,9 @@ def check(buffer) -> None:
         assert len(set(keys.values())) == len(keys)
 
 
-def bandit_dqn(seed: int, buffer: dict, runners: int = 0, **training):
+def bandit_config(seed: int, buffer: dict, runners: int = 0, **training) -> DQNConfig:
     """The paper's network, rate and squared loss; an update after a step of eight environments."""
-    config = (
+    return (
         DQNConfig(algo_class=SiblingDQN)
         .environment("bandit")
         .env_runners(num_env_runners=runners, num_envs_per_env_runner=8)
@@ -142,7 +142,10 @@ def bandit_dqn(seed: int, buffer: dict, runners: int = 0, **training):
             | training
         )
     )
-    return config.build_algo()
+
+
+def bandit_dqn(*settings, **training):
+    return bandit_config(*settings, **training).build_algo()
 
 
 def action_values(algorithm) -> np.ndarray:

@@ -77,6 +77,11 @@ def test_the_buffer_keeps_what_it_was_given():
     buffer.add([second])
     assert len(first) == len(second) == 2 and len(buffer.episodes[0]) == 4
     assert buffer.episodes[0].get_rewards() == whole.get_rewards()
+    stored = np.array(buffer.episodes[0].get_observations())
+    for given in (first, second):
+        for obs in given.observations.data:
+            obs[...] = -1.0
+    assert np.array_equal(stored, buffer.episodes[0].get_observations()) and (stored > 0).all()
 
 
 def test_metrics_are_rllibs():

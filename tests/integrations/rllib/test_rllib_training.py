@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rllib_kit import RISKY, SAFE, action_values, bandit_dqn, check
+from rllib_kit import RISKY, SAFE, action_values, bandit_config, bandit_dqn, check
 
 from sibling_replay import Prioritized, SiblingSample, Uniform
 from sibling_replay.integrations.rllib import BUFFER, SiblingDQN
@@ -144,6 +144,13 @@ def test_a_checkpoint_restores_the_buffer_and_goes_on(tmp_path):
     twin.training_step()  # and it trains
     for each in (dqn, twin):
         each.stop()
+
+
+def test_several_learners_are_refused():
+    """They return TD errors in another order than that of the draw, which nobody would notice."""
+    config = bandit_config(0, ours(Prioritized())).learners(num_learners=2)
+    with pytest.raises(ValueError, match="num_learners"):
+        config.build_algo()
 
 
 def test_n_steps_are_the_algorithms():
