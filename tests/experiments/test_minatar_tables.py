@@ -104,6 +104,8 @@ def test_learning_rates_used_and_selected() -> None:
     best = {rate: -abs(rate - 6e-5) for rate in PER_RATES}
     trials = [trial("Freeway", "PER", rate, best[rate]) for rate in PER_RATES]
     trials += [trial("Freeway", "DDQN", rate, rate) for rate in RATES[1:]]  # one is missing
+    trials += [trial("Freeway", "SAMPLE", rate, rate) for rate in RATES]
+    trials.append(trial("Freeway", "SAMPLE", RATES[0], 1.0, seed=1))  # the others have yet to come
     frame = stack(scored(), row("Breakout", "PER", 0, 2.0, "clean", learning_rate=1.5e-5))
     found = minatar_tables.learning_rates(frame, stack(*trials))
     used = found.filter(kind="used")

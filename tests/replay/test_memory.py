@@ -128,8 +128,8 @@ DAMAGE = {
     "sum of a group that is gone": lambda m: _add(
         m.index.sums, int(np.flatnonzero(m.index.vec[:, 0] == 0)[0])
     ),
-    "member's group": lambda m: _add(m.index.items, (3, 0)),
-    "member's place": lambda m: _add(m.index.items, (3, 1)),
+    "member's group": lambda m: _add(m.index.items, (0, 3)),
+    "member's place": lambda m: _add(m.index.items, (1, 3)),
     "member in the pool": lambda m: _add(m.index.pool, m.index.vec[largest_group(m), 1]),
     "group size": lambda m: _add(m.index.vec, (largest_group(m), 0)),
     "group start": lambda m: _add(m.index.vec, (largest_group(m), 1)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 from sibling_replay import Prioritized, SiblingModel, SiblingSample, SlotSampler
 
@@ -41,10 +40,3 @@ def missing_host_message(module: str, host: str) -> str:
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.strip()
-
-
-def readme_block(heading: str) -> str:
-    """The Python of a section of the README, which is run only where the host is installed."""
-    text = (Path(__file__).parents[2] / "README.md").read_text()
-    section = text.split(f"### {heading}\n", 1)[1]
-    return section.split("```python", 1)[1].split("\n", 1)[1].split("```", 1)[0]

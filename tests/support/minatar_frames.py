@@ -72,9 +72,9 @@ def scored(condition: str = "mp-tail", **settings: Any) -> pl.DataFrame:
     return stack(*rows)
 
 
-def trial(game: str, method: str, rate: float, score: float) -> pl.DataFrame:
+def trial(game: str, method: str, rate: float, score: float, seed: int = 0) -> pl.DataFrame:
     """A run that helps to choose a learning rate."""
-    return row(game, method, 0, score, "clean", RATE_STUDY, learning_rate=rate)
+    return row(game, method, seed, score, "clean", RATE_STUDY, learning_rate=rate)
 
 
 def encoder_row(game: str, codes: int, **changed: object) -> dict[str, Any]:

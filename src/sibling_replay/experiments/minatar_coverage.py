@@ -62,7 +62,8 @@ def counts(frame: pl.DataFrame, steps: int) -> Counts:
         ((c, game, m) for c in CONDITIONS for game in GAMES for m in MINATAR_METHODS), 0
     )
     some = frame.filter(pl.col("steps") == steps)
-    for condition, game, method in some.select("condition", "env", "method").iter_rows():
+    seeds = some.select("condition", "env", "method", "seed").unique()
+    for condition, game, method, _ in seeds.iter_rows():
         found[condition, game, method] += 1
     return found
 

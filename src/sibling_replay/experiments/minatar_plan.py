@@ -92,6 +92,7 @@ class MinAtarPlan:
         if lacking:
             raise ValueError(
                 f"no encoder for {', '.join(sorted(lacking))} in {self.job.encoders}: "
-                "make it with `sibling-replay vqvae train`, or leave SAMPLE out with --method"
+                "make it with `sibling-replay vqvae train` and name its directory with --encoders, "
+                "or leave SAMPLE out with --method"
             )
         return runs

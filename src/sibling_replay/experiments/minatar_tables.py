@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import polars as pl
@@ -135,8 +136,10 @@ def _difference(scores: _Scores, other: str) -> list[float]:
 
 
 def _whole(trials: pl.DataFrame, game: str, method: str) -> bool:
+    """Whether every rate of the grid was tried, all with the same seeds."""
     runs = trials.filter((pl.col("env") == game) & (pl.col("method") == method))
-    return set(runs["learning_rate"]) >= set(rate_grid(method))
+    tried = set(runs.select("learning_rate", "seed").iter_rows())
+    return tried >= set(product(rate_grid(method), set(runs["seed"])))
 
 
 def _ordered(rates: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

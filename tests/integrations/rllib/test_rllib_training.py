@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from readme_blocks import code_below
 from rllib_kit import RISKY, SAFE, action_values, bandit_config, bandit_dqn, check
 
 from sibling_replay import Prioritized, SiblingSample, Uniform
 from sibling_replay.integrations.rllib import BUFFER, SiblingDQN
-from support.host_draws import readme_block
 
 SEEDS = (0, 100, 200)  # apart: the eight environments of a run take this seed and the next seven
 STEPS = 400
@@ -162,4 +162,4 @@ def test_n_steps_are_the_algorithms():
 
 
 def test_the_readme():
-    exec(compile(readme_block("RLlib"), "README.md", "exec"), {})
+    exec(compile(code_below("RLlib"), "README.md", "exec"), {})

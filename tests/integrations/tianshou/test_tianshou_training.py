@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from readme_blocks import code_below
 from tianshou.data import VectorReplayBuffer
 from tianshou_kit import ENVS, RISKY, SAFE, make_dqn, train
 
 from sibling_replay import Prioritized, SiblingSample, Uniform
 from sibling_replay.integrations.tianshou import SiblingVectorReplayBuffer
-from support.host_draws import readme_block
 
 SEEDS = range(3)
 STEPS = 2_000
@@ -55,4 +55,4 @@ def test_the_huber_loss_that_drops_weights_is_refused():
 
 
 def test_the_readme(capsys):
-    exec(compile(readme_block("Tianshou"), "README.md", "exec"), {})
+    exec(compile(code_below("Tianshou"), "README.md", "exec"), {})

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from readme_blocks import code_below
 from torchrl.data.replay_buffers.samplers import RandomSampler
 from torchrl_kit import RISKY, SAFE, train
 
 from sibling_replay import Prioritized, SiblingSample, Uniform
 from sibling_replay.integrations.torchrl import SiblingSampler
-from support.host_draws import readme_block
 
 SEEDS = range(3)
 STEPS = 2_000
@@ -41,4 +41,4 @@ def test_uniform_is_the_stock_sampler():
 
 
 def test_the_readme():
-    exec(compile(readme_block("TorchRL"), "README.md", "exec"), {})
+    exec(compile(code_below("TorchRL"), "README.md", "exec"), {})

@@ -23,7 +23,7 @@ DIAGNOSTICS = ("ess", "td_std", "action_l1")
 
 
 def minatar_curves(frame: pl.DataFrame) -> Figure | None:
-    """Figure 3: evaluation return, clean and mp-tail beside each other, a row a game."""
+    """Figure 3: evaluation return, a panel a game and condition that was run."""
     panels = []
     for steps in horizons(frame):
         for game in GAMES:
