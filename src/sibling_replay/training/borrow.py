@@ -3,7 +3,7 @@
 Numba counts the references to every array, with an atomic instruction whenever one is passed on,
 also to an inlined function. A run is some hundred arrays in nested tuples: counting them took a
 third of a step of SAMPLE and two thirds of one of AVG-g2. Whoever calls the kernel holds the arrays
-anyway, so for as long as it runs they need not be counted.
+anyway, so for as long as it runs they need not be counted; but it must not return one.
 """
 
 from __future__ import annotations
