@@ -48,6 +48,9 @@ reproduce: install
 report: install
 	$(BIN)/sibling-replay report
 
+# One thread a process: small tensors gain nothing from more, and waiting threads would hold up tests.
+test test-long test-ray test-browser $(HOSTS:%=test-%): export OMP_NUM_THREADS = 1
+
 test: install
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
