@@ -83,7 +83,8 @@ def draw_prioritized(handle, uniforms, start, block, size, beta, normalize, trai
     else:
         outcome_slots[:] = anchors
     slots[:] = outcome_slots if trained == SIBLING else anchors
-    block.view(np.int64)[SEAL] = seal_of(slots, groups)
+    if index.items.shape[1] > 0:
+        block.view(np.int64)[SEAL] = seal_of(slots, groups)
     if trained == ANCHOR:
         for b in range(size):
             means[b] = index.tree[np.uint64(anchors[b])]

@@ -88,7 +88,8 @@ def refresh_batch(handle, block, errors, alpha, epsilon):
     """Refresh the trained slots of a batch, given its block."""
     words = block.view(np.int64)
     slots, _, _, groups, _, _, _ = open_header(block, errors.size)
-    if words[SEAL] != seal_of(slots, groups):
+    grouped = open_index(handle).items.shape[1] > 0
+    if grouped and words[SEAL] != seal_of(slots, groups):
         groups = groups[:0]
     return refresh_slots(handle, slots, groups, errors, words[DATE], alpha, epsilon)
 
