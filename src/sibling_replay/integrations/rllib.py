@@ -3,8 +3,7 @@
     config.training(replay_buffer_config={"type": BUFFER, "strategy": SiblingSample(alpha=0.6)})
 
 It takes the place of `PrioritizedEpisodeReplayBuffer`: sampled episodes carry `weights`, and the
-absolute TD errors that the learner hands back refresh priorities. `Uniform` leaves everything to
-RLlib's `EpisodeReplayBuffer`.
+absolute TD errors that the learner hands back refresh priorities. `Uniform` leaves all to RLlib.
 """
 
 from __future__ import annotations
