@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sibling_replay import Prioritized, SiblingSample
-from sibling_replay.experiments.ray_backend import LOOPBACK_ONLY
+from sibling_replay.experiments.ray_backend import LOOPBACK_ONLY, start_private
 
 os.environ.update(LOOPBACK_ONLY, RAY_USAGE_STATS_ENABLED="0")  # read when Ray is imported
 
@@ -94,14 +94,7 @@ def training(buffer: Mapping[str, Any], episodes: list[SingleAgentEpisode]) -> P
 def main() -> None:
     torch.set_num_threads(1)
     out = output_file()
-    ray.init(
-        address="local",
-        num_cpus=1,
-        include_dashboard=False,
-        object_store_memory=OBJECT_STORE_BYTES,
-        log_to_driver=False,
-        logging_level="error",
-    )
+    start_private(ray, 1, object_store_memory=OBJECT_STORE_BYTES, logging_level="error")
     episodes = random_episodes(CAPACITY)
     figures = race({name: training(buffer, episodes) for name, buffer in BUFFERS.items()})
     write(

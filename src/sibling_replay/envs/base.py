@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import Any
 
 import gymnasium as gym
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 Outcome = tuple[float, int, float, bool]  # probability, next state, reward, terminated
 
 
-class TableEnv(gym.Env[Any, Any]):
+class TableEnv(gym.Env[Any, Any], ABC):
     """An environment that is its table, as Gymnasium's toy-text ones are.
 
     A subclass sets the two spaces, `P[state][action]` (a list of outcomes) and
@@ -28,9 +29,9 @@ class TableEnv(gym.Env[Any, Any]):
     initial_state_distrib: NDArray[np.float64]  # [S]
     s: int
 
+    @abstractmethod
     def is_success(self, state: int, action: int, next_state: int) -> bool:
         """Whether this transition makes its episode a success."""
-        raise NotImplementedError
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

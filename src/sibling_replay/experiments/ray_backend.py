@@ -19,6 +19,7 @@ LOOPBACK = "127.0.0.1"
 # Ray swaps a loopback address for one reachable from outside, unless told, when it is first
 # imported, that there is no cluster beyond this machine; the name of the switch is historical.
 LOOPBACK_ONLY = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+_QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "warning"}
 
 
 class RayBackend:
@@ -72,23 +73,23 @@ class RayBackend:
                 ray.shutdown()
 
     def _connect(self) -> None:
-        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "warning"}
         if self.address is not None:
-            self.ray.init(address=self.address, **quiet)
-            return
-        self.ray.init(
-            address="local",
-            num_cpus=self.workers,
-            include_dashboard=False,
-            **quiet,
+            self.ray.init(address=self.address, **_QUIET)
+        else:
+            start_private(self.ray, self.workers)
+
+
+def start_private(ray: Any, cpus: int | None, **options: Any) -> None:
+    """Start a Ray that is reachable from this machine only; `options` are those of `ray.init`."""
+    settings = {**_QUIET, "include_dashboard": False, **options}
+    ray.init(address="local", num_cpus=cpus, **settings)
+    listens = ray.nodes()[0]["NodeManagerAddress"]
+    if listens != LOOPBACK:
+        ray.shutdown()
+        raise RuntimeError(
+            f"a private Ray must listen on {LOOPBACK} only, and this one listens on {listens}, "
+            f"because ray was imported before these were set: {LOOPBACK_ONLY}"
         )
-        listens = self.ray.nodes()[0]["NodeManagerAddress"]
-        if listens != LOOPBACK:
-            self.ray.shutdown()
-            raise RuntimeError(
-                f"a private Ray must listen on {LOOPBACK} only, and this one listens on {listens}, "
-                f"because ray was imported before the backend was made: set {LOOPBACK_ONLY}"
-            )
 
 
 def _import_ray(settings: dict[str, str]) -> Any:

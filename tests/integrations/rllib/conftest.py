@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from sibling_replay.experiments.ray_backend import LOOPBACK, LOOPBACK_ONLY
+from sibling_replay.experiments.ray_backend import LOOPBACK_ONLY, start_private
 
 # read when Ray is imported, which is when test modules are
 os.environ.update(LOOPBACK_ONLY, RAY_USAGE_STATS_ENABLED="0", OMP_NUM_THREADS="1")
@@ -25,14 +25,6 @@ def pytest_configure(config: pytest.Config) -> None:
 def local_ray():
     import ray
 
-    ray.init(
-        address="local",
-        num_cpus=1,
-        include_dashboard=False,
-        object_store_memory=OBJECT_STORE_BYTES,
-        log_to_driver=False,
-        logging_level="error",
-    )
-    assert ray.nodes()[0]["NodeManagerAddress"] == LOOPBACK
+    start_private(ray, 1, object_store_memory=OBJECT_STORE_BYTES, logging_level="error")
     yield
     ray.shutdown()

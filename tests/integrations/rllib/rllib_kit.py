@@ -13,7 +13,6 @@ from ray.tune.registry import register_env
 
 from sibling_replay.integrations.rllib import SiblingDQN, SiblingEpisodeReplayBuffer
 
-SAFE, RISKY = 0, 1
 BETA = 0.7
 CAPACITY = 60
 SPACE = gym.spaces.Box(-np.inf, np.inf, (2,), np.float32)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from bandit_effect import RISKY, SAFE, learnt_by_both
 from readme_blocks import code_below
-from rllib_kit import RISKY, SAFE, action_values, bandit_config, bandit_dqn, check
+from rllib_kit import action_values, bandit_config, bandit_dqn, check
 
 from sibling_replay import Prioritized, SiblingSample, Uniform
 from sibling_replay.integrations.rllib import BUFFER, SiblingDQN
@@ -32,21 +33,15 @@ def learnt(strategy, seed: int) -> np.ndarray:
 
 
 def test_the_papers_effect():
-    """The risky arm pays 1 on average and the safe one 2. PER overrates the rare 100 and prefers
-    the risky arm; with SAMPLE the same training on the same experience prefers the safe one.
+    """PER even prefers the risky arm, with every seed.
 
     The paper's settings, with beta fixed at 0.4 and both arms tried blindly. All of seeds 0, 100,
     ..., 900 show it: PER values the risky arm at 2.6 to 4.6, SAMPLE at 0.6 to 1.9. Of the
     neighbours 0 to 9, after 600 steps, seed 5 does not (PER 1.7, SAMPLE 0.4): it saw half of the
     rare rewards to be expected.
     """
-    per = np.array([learnt(Prioritized(alpha=0.6), seed) for seed in SEEDS])
-    sample = np.array([learnt(SiblingSample(alpha=0.6), seed) for seed in SEEDS])
-    for values in (per, sample):
-        np.testing.assert_allclose(values[:, SAFE], 2.0, atol=0.15)
+    per, _ = learnt_by_both(learnt, SEEDS, safe_within=0.15)
     assert (per[:, RISKY] > per[:, SAFE]).all()
-    assert (sample[:, RISKY] < sample[:, SAFE]).all()
-    assert (per[:, RISKY] > sample[:, RISKY] + 1.0).all()
 
 
 def test_uniform_is_the_stock_buffer():

@@ -12,6 +12,7 @@ from __future__ import annotations
 import gymnasium as gym
 import pytest
 import torch as th
+from bandit_effect import RISKY, SAFE
 from sb3_kit import BANDIT
 from stable_baselines3.common.callbacks import BaseCallback
 
@@ -19,7 +20,6 @@ from sibling_replay import Prioritized, SiblingSample
 from sibling_replay.integrations.sb3 import SiblingDQN
 
 STEPS, FROM, EVERY = 4_000, 1_500, 25
-SAFE, RISKY = 0, 1
 
 
 class Preference(BaseCallback):

@@ -16,7 +16,6 @@ from tianshou.utils.net.common import Net
 import sibling_replay.envs  # noqa: F401  registers the bandit
 
 ENVS = 4
-SAFE, RISKY = 0, 1
 
 
 def make_env() -> gym.Env:

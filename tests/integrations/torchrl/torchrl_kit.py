@@ -15,8 +15,6 @@ from torchrl.objectives import DQNLoss, ValueEstimators
 
 import sibling_replay.envs  # noqa: F401  registers the bandit
 
-SAFE, RISKY = 0, 1
-
 
 class ActionValues(nn.Module):
     """One weight an action: what is learnt is the value itself."""
