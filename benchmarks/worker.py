@@ -50,14 +50,18 @@ class Host:
         return {"seconds": time.perf_counter() - started}
 
     def cycles(self, n: int) -> dict:
+        self._cycle(n // 4)  # the caches hold what the last contestant left there
+        started = time.process_time_ns()
+        self._cycle(n)
+        return {"cycle": (time.process_time_ns() - started) / n / 1e3}
+
+    def _cycle(self, n: int) -> None:
         add, sample, update = self.contestant.add, self.contestant.sample, self.contestant.update
         first, self.added = self.added, self.added + n
-        started = time.process_time_ns()
         for i in range(first, first + n):
             add(i)
             sample()
             update()
-        return {"cycle": (time.process_time_ns() - started) / n / 1e3}
 
     def parts(self, n: int) -> dict:
         contestant = self.contestant

@@ -110,10 +110,11 @@ class ReplayBuffer(Sampling):
 
         `group` goes with key="given"; the buffer's own fields are given by name.
         """
-        values: tuple[Any, ...] = (obs, action, reward, next_obs, terminated, truncated)
+        further: tuple[Any, ...] = ()
         if not self._plain or extra or group is not None:
-            values += self._staging.further(extra, group, obs, action, many=False)
-        append(self._memory.handle, self._stage(values), 1)
+            further = self._staging.further(extra, group, obs, action, many=False)
+        block = self._stage(obs, action, reward, next_obs, terminated, truncated, *further)
+        append(self._memory.handle, block, 1)
 
     def extend(
         self,

@@ -31,9 +31,6 @@ _STRUCT_CODES = {
 _BOOLS = frozenset({bool, np.bool_})
 _REALS = frozenset({int, float, np.float64, np.float32, np.float16, np.int64, np.int32})
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
-_REWARD, _TERMINATED, _TRUNCATED = (
-    TRANSITION.index(name) for name in ("reward", "terminated", "truncated")
-)
 
 
 class Staging:
@@ -50,65 +47,61 @@ class Staging:
         self._fields = layout.fields
         self._key = key
         self._extra = tuple(n for n in self._names if n not in (*TRANSITION, GROUP_KEY))
-        places, size = layout.columns(1)
-        self.block: U8 = np.zeros(size, dtype=np.uint8)  # used again for every transition
-        stored = sorted(self._names, key=lambda name: places[name][2])
+        self.block: U8 = np.zeros(layout.columns(1)[1], dtype=np.uint8)  # used for every transition
+        # Values of one transition, in the order of `names`, to their block.
+        self.stage = self._compiled_stage()
+
+    def _compiled_stage(self) -> Callable[..., U8]:
+        """The fast path, written out for the fields there are: a loop over them takes twice as
+        long.
+
+        For a transition of images and an integer action it reads
+            if (type(v0) is ndarray and v0.dtype is dtype0 and v0.shape == shape0 and ...):
+                pack(block, 0, v1, v0.tobytes(), ...)
+        """
+        places, _ = self._layout.columns(1)
+        given = [f"v{place}" for place in range(len(self._names))]
+        known: dict[str, Any] = {
+            "ndarray": np.ndarray, "bools": _BOOLS, "reals": _REALS, "isfinite": isfinite,
+            "block": self.block, "slowly": self._stage_slowly,
+            "unfit": (struct.error, TypeError, ValueError, OverflowError),
+        }  # fmt: skip
         code, end = "=", 0
-        for name in stored:
-            field, offset = self._fields[name], places[name][2]
+        tests, packed = [], []
+        for name in sorted(self._names, key=lambda name: places[name][2]):
+            field, offset, place = self._fields[name], places[name][2], self._names.index(name)
+            value = given[place]
+            if field.shape:
+                known |= {f"dtype{place}": field.dtype, f"shape{place}": field.shape}
+                tests.append(
+                    f"type({value}) is ndarray and {value}.dtype is dtype{place} "
+                    f"and {value}.shape == shape{place}"
+                )
+            elif field.dtype.kind in "bf":
+                tests.append(f"type({value}) in {'bools' if field.dtype.kind == 'b' else 'reals'}")
+            if name == "reward":
+                tests.append(f"isfinite({value})")
+            packed.append(f"{value}.tobytes()" if field.shape else value)
             kind = _STRUCT_CODES[field.dtype.kind + str(field.dtype.itemsize)]
             code += f"{offset - end}x" + (f"{field.width}s" if field.shape else kind)
             end = offset + field.width
-        self._pack: Callable[..., None] = struct.Struct(code).pack_into
-        self._pick = operator.itemgetter(*(self._names.index(name) for name in stored))
-        # (place among the values, dtype, shape) of the arrays
-        self._arrays = [
-            (place, self._fields[name].dtype, self._fields[name].shape)
-            for place, name in enumerate(self._names)
-            if self._fields[name].shape
-        ]
-        # Scalars beyond the transition's own whose type `struct` does not check by itself.
-        self._typed = [
-            (place, _BOOLS if self._fields[name].dtype.kind == "b" else _REALS)
-            for place, name in enumerate(self._names)
-            if self._fields[name].shape == ()
-            and self._fields[name].dtype.kind in "bf"
-            and place not in (_REWARD, _TERMINATED, _TRUNCATED)
-        ]
+        known["pack"] = struct.Struct(code).pack_into
+        exec(  # nothing in it is the caller's: fields appear by number, dtypes and shapes by name
+            f"""def stage({", ".join(given)}):
+    try:
+        if {" and ".join(tests)}:
+            pack(block, 0, {", ".join(packed)})
+            return block
+    except unfit:
+        pass
+    return slowly({", ".join(given)})
+""",
+            known,
+        )
+        stage: Callable[..., U8] = known["stage"]
+        return stage
 
-    def stage(self, values: tuple[Any, ...]) -> U8:
-        """The block of one transition, given its values in the order of `names`."""
-        reward = values[_REWARD]
-        if not (
-            type(reward) in _REALS
-            and type(values[_TERMINATED]) in _BOOLS
-            and type(values[_TRUNCATED]) in _BOOLS
-        ):
-            return self._stage_slowly(values)
-        for place, types in self._typed:
-            if type(values[place]) not in types:
-                return self._stage_slowly(values)
-        packed: Sequence[Any] = values
-        if self._arrays:
-            packed = [*values]
-            for place, dtype, shape in self._arrays:
-                value = values[place]
-                if (
-                    type(value) is not np.ndarray
-                    or value.dtype is not dtype
-                    or value.shape != shape
-                ):
-                    return self._stage_slowly(values)
-                packed[place] = value.tobytes()
-        try:
-            if not isfinite(reward):
-                return self._stage_slowly(values)
-            self._pack(self.block, 0, *self._pick(packed))
-        except (struct.error, TypeError, ValueError, OverflowError):
-            return self._stage_slowly(values)
-        return self.block
-
-    def _stage_slowly(self, values: tuple[Any, ...]) -> U8:
+    def _stage_slowly(self, *values: Any) -> U8:
         """The same for values that need converting, or an error that names the field."""
         columns = []
         for name, value in zip(self._names, values, strict=True):

@@ -22,7 +22,7 @@ from sibling_replay.replay.partition import (
     member,
     new_partition,
 )
-from sibling_replay.replay.touch import touch
+from sibling_replay.replay.touch import fetch, touch
 from sibling_replay.replay.tree import (
     find as find_slots,
 )
@@ -159,16 +159,19 @@ def remove(index, slot):
 
 
 @njit(cache=True, forceinline=True)
-def touch_member(index, slot):
-    """Touch the group of a slot and its vector of members."""
+def fetch_members(index, slot, next_slot):
+    """Fetch what it takes to `remove` a slot, and what it takes to fetch that of the next: what is
+    known of the group must be there before it tells where in the pool the members are."""
+    group = np.uint64(index.items[0, np.uint64(next_slot)])
+    fetch(index.vec, group << np.uint64(1))
+    fetch(index.sums, group)
+    fetch(index.wear, group)
+    fetch(index.klass, group)
     group = np.uint64(index.items[0, np.uint64(slot)])
-    touch(index.sums, group)
-    touch(index.wear, group)
-    touch(index.klass, group)
     if index.vec[group, 0] > 1:
         start = np.uint64(index.vec[group, 1])
-        touch(index.pool, start + np.uint64(index.items[1, np.uint64(slot)]))
-        touch(index.pool, start + np.uint64(index.vec[group, 0] - 1))
+        fetch(index.pool, start + np.uint64(index.items[1, np.uint64(slot)]))
+        fetch(index.pool, start + np.uint64(index.vec[group, 0] - 1))
 
 
 @njit(cache=True, forceinline=True)

@@ -24,11 +24,11 @@ from sibling_replay.replay.checks import check_index, check_keys, check_outcomes
 from sibling_replay.replay.handles import handle_of
 from sibling_replay.replay.index import (
     Index,
+    fetch_members,
     groups_of,
     insert,
     new_index,
     remove,
-    touch_member,
 )
 from sibling_replay.replay.intern import (
     KeyTable,
@@ -289,8 +289,8 @@ def append(handle, block, count):
         else:
             evict(handle, index, keys, slot)
         place(handle, index, keys, rows, slot, row, h)
-    if grouped and counts[LIVE] == capacity:
-        touch_member(index, counts[ADDED] % capacity)  # the next to go
+    if grouped and counts[LIVE] == capacity:  # the next two to go
+        fetch_members(index, counts[ADDED] % capacity, (counts[ADDED] + 1) % capacity)
 
 
 @njit(cache=True)
