@@ -55,6 +55,14 @@ def medians(cell: dict) -> dict[str, dict[str, float]]:
     }
 
 
+def ratio(cell: dict, above: str, below: str) -> float:
+    """Cycle of one contestant over another's: the median of the ratios within a round. When the
+    machine changes its speed between two rounds, medians of each alone may be of different
+    halves."""
+    pairs = zip(cell["rounds"][above]["cycle"], cell["rounds"][below]["cycle"], strict=True)
+    return statistics.median(one / other for one, other in pairs)
+
+
 def fastest_peer(figures: dict[str, dict[str, float]]) -> str | None:
     peers = [name for name in figures if name not in (OURS, SIBLING)]
     return min(peers, key=lambda name: figures[name]["cycle"], default=None)
@@ -86,11 +94,11 @@ def checks(results: dict) -> list[Check]:
         where = f"{cell['capacity']}/{batch}/{cell['payload']}"
         peer = fastest_peer(figures)
         if OURS in figures and peer:
-            ratio = figures[peer]["cycle"] / figures[OURS]["cycle"]
-            found.append(Check(f"{where} {peer} / our PER", ratio, SPEEDUP[batch], True))
+            times = ratio(cell, peer, OURS)
+            found.append(Check(f"{where} {peer} / our PER", times, SPEEDUP[batch], True))
         if OURS in figures and SIBLING in figures:
-            ratio = figures[SIBLING]["cycle"] / figures[OURS]["cycle"]
-            found.append(Check(f"{where} SAMPLE / PER", ratio, SIBLING_RATIO[batch], False))
+            times = ratio(cell, SIBLING, OURS)
+            found.append(Check(f"{where} SAMPLE / PER", times, SIBLING_RATIO[batch], False))
     for name, payload, batch, growth in growths(results):
         if name in (OURS, SIBLING):
             what = f"growth with capacity, {LABELS[name]}, {payload}, batch {batch}"
@@ -140,10 +148,9 @@ def headline(results: dict) -> str:
     for cell in results["cells"]:
         figures = medians(cell)
         row = [cell_name(cell), *(f"{figures[name]['cycle']:.1f}" for name in names)]
-        per = figures.get(OURS, {}).get("cycle")
         for name in [*(n for n in names if n not in (OURS, SIBLING)), SIBLING]:
-            known = per and name in figures
-            row.append(f"{figures[name]['cycle'] / per:.2f}" if known else "")
+            known = OURS in figures and name in figures
+            row.append(f"{ratio(cell, name, OURS):.2f}" if known else "")
         rows.append(row)
     return table(header, rows)
 
@@ -193,7 +200,8 @@ def markdown(results: dict) -> str:
         f"{results['date']}; {box['cpu']}, {box['cores']} cores, {box['memory_gib']} GiB, "
         f"{box['system']}; `{results['command']}`",
         f"CPU microseconds on one pinned core, median of {results['rounds']} interleaved rounds of "
-        f"{results['seconds_per_round']} s; every library in its own environment. Full buffers, "
+        f"{results['seconds_per_round']} s, each after a quarter as many untimed; every library in "
+        "its own environment. Ratios are medians of the ratios within a round. Full buffers, "
         "alpha 0.6, beta 0.4. A cycle is 1 add + 1 sample + 1 update, timed whole; the parts are "
         "timed in loops of their own, with warmer caches, so they need not add up to it. Tabular: "
         "an integer observation; minatar: 10x10x6 booleans.",
