@@ -25,13 +25,15 @@ from sibling_replay.experiments.minatar_plan import MinAtarPlan
 from sibling_replay.experiments.minatar_spec import (
     minatar_run,
     minatar_runs,
+    rate_grid,
     rate_runs,
     selected_rates,
 )
-from sibling_replay.experiments.spec import select, study
+from sibling_replay.experiments.runner import Report
+from sibling_replay.experiments.spec import Run, select, study
 from sibling_replay.grouping.support import Support
 from sibling_replay.training.encoders import EncoderConfig, EncoderFile, save_encoder
-from sibling_replay.training.minatar_config import minatar_config
+from sibling_replay.training.minatar_config import MinAtarConfig, minatar_config
 from sibling_replay.training.results import RunResult
 
 DIGESTS = {"Breakout": "b" * 32, "SpaceInvaders": "c" * 32}
@@ -74,19 +76,24 @@ def test_the_rate_of_largest_mean_auc_is_selected() -> None:
     assert run.config.learning_rate == 6e-5
 
 
-def test_both_kinds_of_run_live_in_one_store(tmp_path: Path) -> None:
-    config = minatar_config("Breakout", "SAMPLE", "mp-tail", 1, encoder="b" * 32, steps=1000)
-    run = minatar_run("minatar", config)
-    result = RunResult(
+def curve_of(config: MinAtarConfig, end: float) -> RunResult:
+    """A run whose return rises from one, half-way, to `end`."""
+    return RunResult(
         config=config,
-        eval_step=np.array([500, 1000]),
+        eval_step=np.array([config.steps // 2, config.steps]),
         eval_episode=np.array([3, 9]),
-        eval_return=np.array([1.0, 3.0]),
+        eval_return=np.array([1.0, end]),
         eval_success=np.full(2, np.nan),
         episodes=9,
         updates=900,
         diagnostics={"ess": np.array([30.0, np.nan])},
     )
+
+
+def test_both_kinds_of_run_live_in_one_store(tmp_path: Path) -> None:
+    config = minatar_config("Breakout", "SAMPLE", "mp-tail", 1, encoder="b" * 32, steps=1000)
+    run = minatar_run("minatar", config)
+    result = curve_of(config, 3.0)
     store.save_run(tmp_path, run, result)
     tabular = study("testing")[0]
     other = replace(result, config=tabular.config, eval_success=np.zeros(2), diagnostics={})
@@ -125,6 +132,56 @@ def test_a_job_takes_over_where_another_was_killed(tmp_path: Path) -> None:
 
 def plan(tmp_path: Path, *methods: str) -> MinAtarPlan:
     return MinAtarPlan(("Breakout",), methods, (), (), 100, MinAtarJob(tmp_path, tmp_path))
+
+
+def test_selected_rates_are_frozen_for_both_conditions(tmp_path: Path) -> None:
+    """The whole protocol, with curves made up so that the second rate of each grid is the best."""
+    done: list[str] = []
+
+    def run(runs: tuple[Run, ...], title: str) -> Report:
+        done.append(title)
+        for one in runs:
+            rates = rate_grid(one.config.method)
+            height = 5.0 - abs(rates.index(one.config.learning_rate) - 1)
+            store.save_run(tmp_path, one, curve_of(one.config, height + one.config.seed))
+        return Report(len(runs), 0, len(runs))
+
+    chosen = replace(plan(tmp_path, "DDQN", "PER"), steps=20_000, seeds=(0, 1))
+    chosen.carry_out(tmp_path, True, run)
+    assert done == ["minatar, learning rates", "minatar"]
+    frame = store.load_runs(tmp_path, ["minatar"])
+    assert frame.height == 2 * 2 * 2  # methods, conditions, seeds
+    used = {
+        (method, condition): rate
+        for method, condition, rate in frame.select("method", "condition", "learning_rate").rows()
+    }
+    assert used == {
+        (method, condition): rate_grid(method)[1]
+        for method in ("DDQN", "PER")
+        for condition in ("clean", "mp-tail")
+    }
+
+
+def test_runs_too_short_to_compare_select_no_rate(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="two evaluations"):
+        plan(tmp_path, "DDQN").carry_out(tmp_path, True, lambda *_: Report(0, 0))
+
+
+@pytest.mark.long
+def test_real_command_selects_rates_and_trains_with_them(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(SystemExit) as end:
+        cli.main(["reproduce", "minatar", "--select-lr", "--game", "Breakout", "--method", "DDQN",
+                  "--condition", "mp-tail", "--seeds", "0", "--steps", "10400", "--workers", "2",
+                  "--out", str(tmp_path)])  # fmt: skip
+    assert end.value.code == 0
+    trials = store.load_runs(tmp_path, ["minatar-rates"])
+    assert sorted(trials["learning_rate"]) == sorted(rate_grid("DDQN"))
+    assert set(trials["condition"]) == {"clean"}
+    frame = store.load_runs(tmp_path, ["minatar"])
+    assert frame.select("condition", "learning_rate").rows() == [
+        ("mp-tail", selected_rates(trials)["Breakout", "DDQN"])
+    ]
 
 
 def test_sample_without_an_encoder_is_refused_before_anything_runs(tmp_path: Path) -> None:
@@ -194,6 +251,25 @@ def test_inspect_prints_draws_and_writes(tmp_path: Path, capsys) -> None:
     assert (tmp_path / "pictures" / "Breakout-2x1-16-bce-seed0.png").stat().st_size > 5_000
     frame = read_support(tmp_path / "table.csv")
     assert frame.select("paper_median_bucket", "transitions").rows() == [(156.0, 800)]
+
+
+def test_a_sweep_trains_compares_and_recommends(tmp_path: Path, capsys) -> None:
+    pytest.importorskip("torch")
+    command = ["vqvae", "sweep", "--game", "Breakout", "--grids", "1x1", "2x1", "--codes", "4", "8",
+               "--observations", "600", "--updates", "3", "--transitions", "500",
+               "--out", str(tmp_path)]  # fmt: skip
+    said = []
+    for _ in range(2):
+        with pytest.raises(SystemExit) as end:
+            cli.main(command)
+        assert end.value.code == 0
+        said.append(re.sub(r"\s+", " ", capsys.readouterr().out))
+    names = [f"Breakout-{grid}-{codes}-bce-seed0" for grid in ("1x1", "2x1") for codes in (4, 8)]
+    assert sorted(path.stem for path in tmp_path.glob("*.npz")) == sorted(names)
+    assert all(f"{name}: update 3 of 3" in said[0] for name in names)
+    assert "update" not in said[1]  # what is finished is not trained again
+    recommended = [re.search(r"recommended: (\S+)\.", one) for one in said]
+    assert recommended[0][1] == recommended[1][1] and recommended[0][1] in names  # type: ignore[index]
 
 
 def test_inspection_counts_the_sample() -> None:

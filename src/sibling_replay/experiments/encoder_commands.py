@@ -128,12 +128,14 @@ class Sweep:
     """Of a uniformly random policy (paper: 1.5 million)."""
     updates: int = 100_000
     """Minibatches of 256 (paper: 100,000)."""
+    transitions: int = SAMPLE
+    """Of random play to compare them on, none of which an encoder was trained on."""
     out: Path = Path("encoders")
     """Directory; finished encoders in it are not trained again."""
 
     def run(self, console: Console) -> int:
         found = []
-        data = sample(self.game)
+        data = sample(self.game, self.transitions)
         for loss, grid, codes in product(self.loss, self.grids, self.codes):
             config = EncoderConfig(
                 game=self.game,

@@ -41,6 +41,8 @@ class MinAtarPlan:
         rates: Rates = NO_RATES
         if select_lr:
             trials = self.rate_runs()
+            for trial in trials:
+                _check_comparable(trial)
             report = run(trials, "minatar, learning rates")
             if report.failures:
                 return report
@@ -96,3 +98,13 @@ class MinAtarPlan:
                 "or leave SAMPLE out with --method"
             )
         return runs
+
+
+def _check_comparable(trial: Run) -> None:
+    """Refuse a run without an area under its curve, by which rates are compared."""
+    config = trial.config
+    if isinstance(config, MinAtarConfig) and config.steps <= config.eval_interval:
+        raise ValueError(
+            f"--select-lr compares areas under curves, which take two evaluations: "
+            f"--steps must be more than {config.eval_interval}, got {config.steps}"
+        )
