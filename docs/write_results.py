@@ -146,16 +146,19 @@ def speed(page: str) -> str:
     table = page.split("## Whole cycles")[1].split("##")[0].strip().splitlines()
     rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in table]
     head = rows[0]
-    kept = [i for i, name in enumerate(head) if " / PER" not in name or name == "SAMPLE / PER"]
-    lines = [_row([row[i] for i in kept]) for row in rows]
-    peers = [i for i, name in enumerate(head) if name in ("cpprb", "Tianshou", "TorchRL")]
-    ours, sample = head.index("ours, PER"), head.index("SAMPLE / PER")
+    sample = head.index("SAMPLE / PER")
+    ratios = [i for i, name in enumerate(head) if name.endswith(" / PER") and i != sample]
+    kept = [i for i in range(len(head)) if i not in (*ratios, sample)]
+    shown = [[head[i] for i in kept] + ["fastest peer / PER", head[sample]]]
+    shown.append([rows[1][i] for i in kept] + ["---:", "---:"])
     faster: dict[str, list[float]] = {"32": [], "256": []}
     dearer = []
     for row in rows[2:]:
-        batch = row[0].rsplit(" ", 1)[1]
-        faster[batch].append(min(float(row[i]) for i in peers) / float(row[ours]))
+        times = min(float(row[i]) for i in ratios)
+        faster[row[0].rsplit(" ", 1)[1]].append(times)
         dearer.append(float(row[sample]))
+        shown.append([row[i] for i in kept] + [f"{times:.2f}", row[sample]])
+    lines = [_row(row) for row in shown]
     ranges = {batch: f"{min(r):.1f} to {max(r):.1f}" for batch, r in faster.items()}
     return "\n".join(lines) + (
         f"\n\nPER is {ranges['32']} times faster than the fastest peer at batch 32 and "
