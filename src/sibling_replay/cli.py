@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -28,7 +28,7 @@ try:
     from sibling_replay.experiments.minatar_job import MinAtarJob
     from sibling_replay.experiments.minatar_plan import MinAtarPlan
     from sibling_replay.experiments.report.command import report
-    from sibling_replay.experiments.runner import Report, run_study
+    from sibling_replay.experiments.runner import Progress, Report, run_study
     from sibling_replay.experiments.study_commands import AnyStudy, Out, collect, status, table
 except ImportError as error:  # pragma: no cover
     raise SystemExit(
@@ -99,9 +99,10 @@ def reproduce(
         job = MinAtarJob(out / "checkpoints", encoders, 60.0 * checkpoint_minutes, device)
         plan = MinAtarPlan(env, method, condition, seeds, steps, job)
         chosen = _backend(backend, workers, address, job)
-        return _finish(
-            plan.carry_out(out, select_lr, lambda *a: _run(a[0], out, chosen, a[1])), out
+        report = plan.carry_out(
+            out, select_lr, lambda runs, title: _run(runs, out, chosen, title, job.forget)
         )
+        return _finish(report, out)
     if condition or steps is not None or select_lr:
         raise ValueError("--condition, --steps and --select-lr are for the study minatar")
     runs = select(study(name), env, method, seeds)
@@ -212,9 +213,22 @@ def _backend(name: str, workers: int, address: str | None, job: JobFunction) -> 
     return RayBackend(job, workers, address)
 
 
-def _run(runs: Sequence[Run], out: Path, backend: Backend, title: str) -> Report:
+def _run(
+    runs: Sequence[Run],
+    out: Path,
+    backend: Backend,
+    title: str,
+    stored: Callable[[Run], None] = lambda run: None,
+) -> Report:
+    """Do the runs, showing progress; `stored` is called with each as soon as its result is safe."""
     with display.StudyDisplay(display.new_console(), title) as shown:
-        return run_study(runs, out, backend, shown.observe)
+
+        def observe(progress: Progress) -> None:
+            shown.observe(progress)
+            if progress.last is not None and progress.last.result is not None:
+                stored(progress.last.run)
+
+        return run_study(runs, out, backend, observe)
 
 
 def _finish(report: Report, where: Path) -> int:

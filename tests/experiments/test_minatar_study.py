@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -178,6 +179,7 @@ def test_real_command_selects_rates_and_trains_with_them(tmp_path: Path) -> None
     trials = store.load_runs(tmp_path, ["minatar-rates"])
     assert sorted(trials["learning_rate"]) == sorted(rate_grid("DDQN"))
     assert set(trials["condition"]) == {"clean"}
+    assert not any((tmp_path / "checkpoints").rglob("*.npz"))  # deleted once stored
     frame = store.load_runs(tmp_path, ["minatar"])
     assert frame.select("condition", "learning_rate").rows() == [
         ("mp-tail", selected_rates(trials)["Breakout", "DDQN"])
@@ -234,6 +236,9 @@ def test_the_finest_encoder_with_enough_support_is_recommended() -> None:
     rare = inspection(0.01, 0.90, 5, 256)
     assert recommend([coarse, good, thin, rare]) is good
     assert recommend([thin, rare]) is rare
+    other = replace(rare, file=replace(rare.file, config=replace(rare.file.config, loss="mse")))
+    with pytest.raises(AssertionError):
+        recommend([good, other])  # nats and squares
     frame = support_frame([coarse, good])
     assert frame["paper_perplexity"].to_list() == [None, 8.7]
     assert frame["frac_ge_100"].to_list() == [0.99, 0.8]
@@ -248,7 +253,8 @@ def test_inspect_prints_draws_and_writes(tmp_path: Path, capsys) -> None:
                   str(tmp_path / "pictures"), "--csv", str(tmp_path / "table.csv")])  # fmt: skip
     assert end.value.code == 0
     assert "Breakout" in capsys.readouterr().out
-    assert (tmp_path / "pictures" / "Breakout-2x1-16-bce-seed0.png").stat().st_size > 5_000
+    for name in ("Breakout-2x1-16-bce-seed0.png", "Breakout-2x1-16-bce-seed0-support.png"):
+        assert (tmp_path / "pictures" / name).stat().st_size > 5_000
     frame = read_support(tmp_path / "table.csv")
     assert frame.select("paper_median_bucket", "transitions").rows() == [(156.0, 800)]
 
@@ -257,19 +263,24 @@ def test_a_sweep_trains_compares_and_recommends(tmp_path: Path, capsys) -> None:
     pytest.importorskip("torch")
     command = ["vqvae", "sweep", "--game", "Breakout", "--grids", "1x1", "2x1", "--codes", "4", "8",
                "--observations", "600", "--updates", "3", "--transitions", "500",
-               "--out", str(tmp_path)]  # fmt: skip
+               "--loss", "bce", "mse", "--out", str(tmp_path)]  # fmt: skip
     said = []
     for _ in range(2):
         with pytest.raises(SystemExit) as end:
             cli.main(command)
         assert end.value.code == 0
         said.append(re.sub(r"\s+", " ", capsys.readouterr().out))
-    names = [f"Breakout-{grid}-{codes}-bce-seed0" for grid in ("1x1", "2x1") for codes in (4, 8)]
-    assert sorted(path.stem for path in tmp_path.glob("*.npz")) == sorted(names)
+    names = {
+        f"Breakout-{grid}-{codes}-{loss}-seed0"
+        for grid, codes, loss in product(("1x1", "2x1"), (4, 8), ("bce", "mse"))
+    }
+    assert {path.stem for path in tmp_path.glob("*.npz")} == names
     assert all(f"{name}: update 3 of 3" in said[0] for name in names)
     assert "update" not in said[1]  # what is finished is not trained again
-    recommended = [re.search(r"recommended: (\S+)\.", one) for one in said]
-    assert recommended[0][1] == recommended[1][1] and recommended[0][1] in names  # type: ignore[index]
+    recommended = [re.findall(r"recommended: ([\w-]+)", one) for one in said]
+    assert recommended[0] == recommended[1]
+    assert {name.split("-")[3] for name in recommended[0]} == {"bce", "mse"}  # one of each
+    assert names.issuperset(recommended[0])
 
 
 def test_inspection_counts_the_sample() -> None:

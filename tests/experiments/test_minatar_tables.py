@@ -11,6 +11,7 @@ import pytest
 from sibling_replay import cli
 from sibling_replay.experiments import minatar_tables, published, store
 from sibling_replay.experiments.minatar_coverage import PAPER_STEPS, check_alike, counts, horizons
+from sibling_replay.experiments.minatar_job import checkpoint_name
 from sibling_replay.experiments.minatar_spec import PER_RATES, RATES
 from sibling_replay.experiments.statistics import Estimate
 from support.minatar_frames import SHORT, row, scored, stack, trial
@@ -151,14 +152,18 @@ def stored(root, frame: pl.DataFrame):
 def test_commands(tmp_path, capsys) -> None:
     out = stored(tmp_path / "runs", scored())
     checkpoint = out / "checkpoints" / "Breakout-PER-mp-tail-seed1-abc" / "checkpoint.npz"
-    checkpoint.parent.mkdir(parents=True)
-    checkpoint.touch()
+    finished = store.config_of(store.load_runs(out).row(0, named=True))
+    stale = out / "checkpoints" / checkpoint_name(finished) / "checkpoint.npz"
+    for path in (checkpoint, stale):
+        path.parent.mkdir(parents=True)
+        path.touch()
     assert run("status", "minatar", "--out", out) == 0
     said = capsys.readouterr().out
     assert f"minatar, 200,000 steps: 7 of 150 runs done in {out}" in said
     assert re.search(r"SpaceInvaders +SAMPLE +clean 0 / 5 +mp-tail 2 / 5", said)
     assert "minatar, 5,000,000 steps: 0 of 150 runs done" in said
     assert "unfinished, has a checkpoint: Breakout-PER-mp-tail-seed1-abc" in said
+    assert said.count("has a checkpoint") == 1  # what is stored is finished
 
     assert run("table", "minatar", "--out", out) == 0
     from_runs = capsys.readouterr().out

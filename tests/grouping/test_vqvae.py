@@ -98,6 +98,13 @@ def test_a_dead_code_is_revived_and_a_used_one_stays() -> None:
     assert 2 in model.nearest(model.embed(obs))
 
 
+def test_there_may_be_more_codes_than_a_batch_has_vectors() -> None:
+    model = VQVAE(Form(3, (1, 1), 40), np.random.default_rng(0))
+    for _ in range(3):
+        model.update(bits(16, 3), revive=True)
+    assert torch.isfinite(model.codebook).all()
+
+
 def test_training_goes_on_bit_for_bit_from_its_arrays() -> None:
     batches = [bits(32, 4, seed) for seed in range(12)]
     one = VQVAE(Form(4, (2, 1), 16), np.random.default_rng(1))

@@ -23,6 +23,7 @@ from sibling_replay.training.minatar_config import (
 from support.killing import run_killed
 
 torch = pytest.importorskip("torch")
+from sibling_replay.training.torch_dqn import DoubleDQN  # noqa: E402
 from sibling_replay.training.torch_minatar import Session, evaluate, train  # noqa: E402
 from sibling_replay.training.torch_minatar_network import MinAtarNetwork  # noqa: E402
 
@@ -124,6 +125,21 @@ def test_a_checkpoint_of_another_config_is_refused(tmp_path: Path) -> None:
     checkpoint.save(*part.state())
     with pytest.raises(StateError, match="another config"):
         train(small("PER", gamma=0.9), checkpoint=checkpoint)
+
+
+def test_a_checkpoint_of_another_device_is_refused_and_changes_nothing() -> None:
+    """A GPU's learner keeps its state otherwise; here it stands on the CPU."""
+    part, other = session(small("PER")), session(small("PER"))
+    part.advance(80)
+    other.learner = DoubleDQN(
+        MinAtarNetwork(4, 6, np.random.default_rng(0)), other.game.observation_space,
+        gamma=0.99, learning_rate=1e-3, grad_clip=10.0,
+    )  # fmt: skip
+    for to, of in ((other, part), (part, other)):
+        entries = len(to.buffer)
+        with pytest.raises(StateError, match="--device it began on"):
+            to.load_state(*of.state())
+        assert len(to.buffer) == entries
 
 
 def test_the_checkpoint_of_a_full_buffer_is_small(tmp_path: Path) -> None:

@@ -85,7 +85,8 @@ class Inspect:
     transitions: int = SAMPLE
     """Of random play, none of which an encoder was trained on."""
     pictures: Path | None = None
-    """Directory for a picture an encoder."""
+    """Directory for two pictures an encoder: what shares a code; how often codes are used and how
+    large the groups are."""
     csv: Path | None = None
     """File for the table; `report` reads results/vqvae.csv."""
 
@@ -99,11 +100,14 @@ class Inspect:
             found.append(inspect(file, data))
             if self.pictures is not None:
                 self.pictures.mkdir(parents=True, exist_ok=True)
-                from sibling_replay.experiments.figures.matplotlib_ink_codes import draw_codes
+                from sibling_replay.experiments.figures.matplotlib_ink_codes import (
+                    draw_codes,
+                    draw_support,
+                )
 
-                codes = packed_codes(file, data)
-                path = self.pictures / f"{file.config.name}.png"
-                draw_codes(file.encoder, data, codes, path)
+                codes, name = packed_codes(file, data), file.config.name
+                draw_codes(file.encoder, data, codes, self.pictures / f"{name}.png")
+                draw_support(file.encoder, data, codes, self.pictures / f"{name}-support.png")
         frame = support_frame(found)
         console.print(support_table(frame))
         if self.csv is not None:
@@ -148,11 +152,16 @@ class Sweep:
             )
             found.append(inspect(trained_encoder(config, self.out, console), data))
         console.print(support_table(support_frame(found)))
-        best = recommend(found)
+        for loss in self.loss:
+            best = recommend([one for one in found if one.file.config.loss == loss])
+            console.print(
+                f"recommended: {best.file.config.name}"
+                + ("." if best.supported else " (none has the support: the closest)."),
+                highlight=False,
+            )
         console.print(
-            f"recommended: {best.file.config.name}. Rule: at least {LEAST_SUPPORTED:.0%} of "
-            f"transitions in buckets of {SUPPORTED} and a median bucket of {LEAST_MEDIAN}; among "
-            f"those the least loss" + ("" if best.supported else " (none has it: the closest)"),
+            f"Rule: at least {LEAST_SUPPORTED:.0%} of transitions in buckets of {SUPPORTED} and a "
+            f"median bucket of {LEAST_MEDIAN}; among those the least loss.",
             highlight=False,
         )
         return 0

@@ -26,7 +26,7 @@ LEAST_MEDIAN = 30  # transitions in the median bucket
 
 # columns of the paper's table: head, format
 MEASURES = {
-    "recon_bce": ("recon.", ".3f"),
+    "reconstruction": ("recon.", ".3f"),
     "perplexity": ("perp.", ".1f"),
     "pair_coverage": ("pair cov.", ".3f"),
     "median_bucket": ("median bucket", ".0f"),
@@ -73,8 +73,10 @@ def recommend(inspections: Sequence[Inspection]) -> Inspection:
     """The encoder that tells most apart among those with enough support.
 
     Enough: LEAST_SUPPORTED and LEAST_MEDIAN. Telling apart: the least reconstruction loss, then the
-    fewest keys. If none has enough support, the one that comes closest.
+    fewest keys. If none has enough support, the one that comes closest. All must be of one loss:
+    nats and squares are of different sizes.
     """
+    assert len({one.file.config.loss for one in inspections}) == 1
     enough = [one for one in inspections if one.supported]
     if not enough:
         return max(inspections, key=lambda one: one.support.fraction_supported)
@@ -89,7 +91,7 @@ def support_frame(inspections: Sequence[Inspection]) -> pl.DataFrame:
         config, found = one.file.config, one.support
         grid = f"{config.grid[0]}x{config.grid[1]}"
         ours = {
-            "recon_bce": one.file.reconstruction,
+            "reconstruction": one.file.reconstruction,
             "perplexity": found.perplexity,
             "pair_coverage": found.pair_coverage,
             "median_bucket": found.median_bucket,

@@ -13,6 +13,7 @@ import polars as pl
 
 from sibling_replay.envs import GAMES
 from sibling_replay.experiments import store
+from sibling_replay.experiments.minatar_job import checkpoint_name
 from sibling_replay.experiments.minatar_spec import SEEDS, STUDY
 from sibling_replay.training.minatar_config import CONDITIONS, MINATAR_METHODS, MinAtarConfig
 
@@ -82,6 +83,10 @@ def status_lines(root: Path) -> list[str]:
             for method in MINATAR_METHODS:
                 done = (f"{c} {found[c, game, method]} / {len(SEEDS)}" for c in CONDITIONS)
                 lines.append(f"  {game:<22}{method:<8}{'   '.join(done)}")
-    unfinished = sorted(path.parent.name for path in root.glob("checkpoints/*/checkpoint.npz"))
-    lines += [f"  unfinished, has a checkpoint: {name}" for name in unfinished]
+    states = {path.parent.name for path in root.glob("checkpoints/*/checkpoint.npz")}
+    for row in frame.iter_rows(named=True):
+        config = store.config_of(row)
+        if isinstance(config, MinAtarConfig):
+            states.discard(checkpoint_name(config))
+    lines += [f"  unfinished, has a checkpoint: {name}" for name in sorted(states)]
     return lines

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sibling_replay.checkpoint import RollingCheckpoint
+from sibling_replay.experiments.spec import Run
 from sibling_replay.training.encoders import find_encoder
 from sibling_replay.training.minatar_config import MinAtarConfig
 from sibling_replay.training.results import RunResult
@@ -35,7 +36,16 @@ class MinAtarJob:
         )
 
     def checkpoint(self, config: MinAtarConfig) -> RollingCheckpoint:
-        """Where a run's states are: a readable name, made unique by all of the config."""
-        digest = hashlib.blake2b(repr(config).encode(), digest_size=6).hexdigest()
-        name = f"{config.env}-{config.method}-{config.condition}-seed{config.seed}-{digest}"
-        return RollingCheckpoint(self.checkpoints / name)
+        """Where a run's states are."""
+        return RollingCheckpoint(self.checkpoints / checkpoint_name(config))
+
+    def forget(self, run: Run) -> None:
+        """Delete the states of a run whose result is stored."""
+        if isinstance(run.config, MinAtarConfig):
+            self.checkpoint(run.config).remove()
+
+
+def checkpoint_name(config: MinAtarConfig) -> str:
+    """Readable, and made unique by all of the config."""
+    digest = hashlib.blake2b(repr(config).encode(), digest_size=6).hexdigest()
+    return f"{config.env}-{config.method}-{config.condition}-seed{config.seed}-{digest}"

@@ -43,15 +43,14 @@ class MinAtarPlan:
             trials = self.rate_runs()
             for trial in trials:
                 _check_comparable(trial)
+            self.clean(out, trials)
             report = run(trials, "minatar, learning rates")
             if report.failures:
                 return report
-            self.clean(out, trials)
             rates = self.selected(out)
         chosen = self.runs(rates)
-        report = run(chosen, "minatar")
         self.clean(out, chosen)
-        return report
+        return run(chosen, "minatar")
 
     def runs(self, rates: Rates = NO_RATES) -> tuple[Run, ...]:
         """The chosen runs, with the paper's learning rates or those given."""
@@ -69,11 +68,11 @@ class MinAtarPlan:
         return selected_rates(frame.filter(frame["run"].is_in(ids)))
 
     def clean(self, out: Path, runs: tuple[Run, ...]) -> None:
-        """Delete the checkpoints of finished runs."""
+        """Delete the checkpoints of stored runs, for one that was killed before it could."""
         finished = store.finished(out, runs)
         for run in runs:
-            if run.id in finished and isinstance(run.config, MinAtarConfig):
-                self.job.checkpoint(run.config).remove()
+            if run.id in finished:
+                self.job.forget(run)
 
     def _digests(self) -> dict[str, str]:
         files = encoder_files(self.job.encoders)

@@ -1,8 +1,8 @@
 """MinAtar, ours beside the paper's: frames of runs in, comparison frames out, no ink.
 
-Every row has a length in environment steps, `steps`, and `horizon`, the same in words. AUC is
-normalised by the length of training, so ours may stand beside the paper's whatever the length; a
-distance to the published number is given at the paper's length only.
+Every row has a length in environment steps, `steps`, and `horizon`, the same in words. Runs of
+different lengths are different experiments: a distance to the published number is given at the
+paper's length only.
 """
 
 from __future__ import annotations

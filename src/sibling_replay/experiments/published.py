@@ -51,9 +51,14 @@ def grid() -> dict[tuple[str, float, float, str], Published]:
 
 def groupings() -> dict[tuple[str, str, int], dict[str, float]]:
     """(game, grid, K) -> column -> number, from table "Selected VQ-VAE grouping statistics"."""
-    columns = ("recon_bce", "perplexity", "pair_coverage", "median_bucket", "frac_ge_100")
+    columns = {
+        "reconstruction": "recon_bce",
+        **{name: name for name in ("perplexity", "pair_coverage", "median_bucket", "frac_ge_100")},
+    }
     return {
-        (row["game"], row["grid"], int(row["codebook"])): {c: float(row[c]) for c in columns}
+        (row["game"], row["grid"], int(row["codebook"])): {
+            name: float(row[column]) for name, column in columns.items()
+        }
         for row in _rows("vqvae_grouping.csv")
     }
 

@@ -35,7 +35,7 @@ def support(
     """Of transitions with `codes` [N, cells], packed [N], and actions [N]."""
     use = np.bincount(codes.ravel(), minlength=n_codes) / codes.size
     used = use[use > 0]
-    _, sizes = np.unique(packed * n_actions + action, return_counts=True)
+    sizes = bucket_sizes(packed, action)
     return Support(
         transitions=len(packed),
         perplexity=float(np.exp(-(used * np.log(used)).sum())),
@@ -45,3 +45,10 @@ def support(
         bucket_quantiles=tuple(np.quantile(sizes, QUANTILES).tolist()),
         used_codes=len(used),
     )
+
+
+def bucket_sizes(packed: NDArray[np.int64], action: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many transitions each bucket (phi(s), a) that occurs has."""
+    sizes: NDArray[np.int64]
+    _, sizes = np.unique(packed * (action.max() + 1) + action, return_counts=True)
+    return sizes

@@ -151,8 +151,10 @@ class VQVAE(nn.Module):
         self.codebook[alive] = self.sums[alive] / self.uses[alive, None]
 
     def _restart(self, dead: Tensor, vectors: Tensor) -> None:
-        """Put codes onto vectors of this batch, with an even share of use."""
-        places = self._rng.choice(len(vectors), int(dead.sum()), replace=False)
+        """Put codes onto vectors of this batch, different ones if there are enough, with an even
+        share of use."""
+        count = int(dead.sum())
+        places = self._rng.choice(len(vectors), count, replace=count > len(vectors))
         self.codebook[dead] = vectors[torch.from_numpy(places)]
         self.uses[dead] = len(vectors) / self.form.codes
         self.sums[dead] = self.codebook[dead] * self.uses[dead, None]

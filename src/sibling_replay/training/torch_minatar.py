@@ -116,6 +116,7 @@ class Session:
         buffer = self.buffer.state_dict()
         header = {
             "config": asdict(self.config),
+            "learner": type(self.learner).__name__,
             "number": self.position.number,
             "updates": self.position.updates,
             "episodes": self.episodes,
@@ -134,6 +135,11 @@ class Session:
         """Continue where `state` was taken."""
         if header["config"] != asdict(self.config):
             raise StateError("the checkpoint is of another config")
+        if header.get("learner") != type(self.learner).__name__:
+            raise StateError(
+                f"the checkpoint is of the learner {header.get('learner')}, not of "
+                f"{type(self.learner).__name__}: a run goes on with the --device it began on"
+            )
         parts: dict[str, dict[str, Any]] = {"learner": {}, "buffer": {}, "windows": {}}
         for name, array in arrays.items():
             part, _, rest = name.partition("/")

@@ -26,9 +26,9 @@ WORDS = {
     "SAMPLE-DDQN": "SAMPLE − DDQN",
 }
 LENGTH = (
-    "AUC is the area from the first evaluation (step 10,000) on, over the length of training, so "
-    "ours may stand beside the paper's of five million steps; where ours is shorter, agreement is "
-    "neither judged nor counted."
+    "AUC is the area from the first evaluation (step 10,000) on, over the length of training. Runs "
+    "of different lengths are different experiments: beside shorter ones the paper's numbers, of "
+    "five million steps, are for orientation, and agreement is neither judged nor counted."
 )
 
 
@@ -171,7 +171,8 @@ LATENT = Section(
             "vqvae-grouping",
             "Table 10",
             "VQ-VAE grouping statistics",
-            "Reconstruction loss in nats an element, exponentiated entropy of code use, part of "
+            "Reconstruction loss (nats an element for bce; ours the mean over the last 500 "
+            "minibatches), exponentiated entropy of code use, part of "
             "the possible code-action buckets that occur, transitions in the median bucket, part "
             "of the transitions in buckets of at least 100. They depend on seed and encoder.",
             EncoderNeeds(),
