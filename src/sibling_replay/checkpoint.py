@@ -214,7 +214,8 @@ def rebuilt(
                 if header["key"] == "function"
                 else f"{path} was saved without a key function"
             )
-        if arrays["rows"].shape[:1] != (header["capacity"],):
+        # Rows of nothing would let a small file ask for much memory.
+        if arrays["rows"].shape[:1] != (header["capacity"],) or arrays["rows"].size == 0:
             raise StateError(
                 f"{path} has rows of shape {arrays['rows'].shape} for a capacity of "
                 f"{header['capacity']}"

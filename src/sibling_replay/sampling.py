@@ -29,7 +29,10 @@ _LARGEST_BATCH_BYTES = 2**31 - 1  # of a NumPy record
 
 
 class Sampling(ABC):
-    """Entries of a memory, drawn by a strategy, with a random stream of its own."""
+    """Entries of a memory, drawn by a strategy, with a random stream of its own.
+
+    For one thread at a time: threads that share one need a lock around every call.
+    """
 
     def __init__(self, capacity: int, strategy: Strategy) -> None:
         if not isinstance(strategy, Strategy):

@@ -13,7 +13,7 @@ from sibling_replay.replay.memory import MOST_ADDED, Memory
 from sibling_replay.replay.slots import SlotMemory, put_rows, remove_slots
 from sibling_replay.rng import Uniforms
 from sibling_replay.sampling import Sampling
-from sibling_replay.staging import whole_number
+from sibling_replay.staging import slots_as_array, whole_number
 from sibling_replay.strategies import Law, Strategy, Uniform
 
 _INTEGER_BYTES = 8
@@ -110,13 +110,7 @@ class SlotSampler(Sampling):
 
     def _slots(self, slots: ArrayLike) -> I64:
         """Slots as the kernels take them, or an error that names what is wrong."""
-        given = np.asarray(slots)
-        if given.dtype.kind not in "iu" or given.ndim > 1:
-            raise TypeError(
-                f"slots must be a whole number or a list of them, not {given.dtype} of shape "
-                f"{given.shape}"
-            )
-        places = given.reshape(-1)
+        places = slots_as_array(slots)
         if places.size and not 0 <= places.min() <= places.max() < self.capacity:
             outside = places[(places < 0) | (places >= self.capacity)]
             raise ValueError(f"slot {outside[0]} is not one of {self.capacity}")

@@ -3,7 +3,7 @@
 Nothing of the buffer is touched here, so input that is refused leaves no trace.
 
 One transition of plain Python or NumPy scalars and arrays of the right dtype takes a fast path;
-everything else takes the road of `stage_many`, which converts or names what is wrong.
+everything else is converted field by field, or an error names what is wrong.
 """
 
 from __future__ import annotations
@@ -26,10 +26,15 @@ _STRUCT_CODES = {
     "u1": "B", "u2": "H", "u4": "I", "u8": "Q", "f2": "e", "f4": "f", "f8": "d",
 }  # fmt: skip
 
-# What `struct` may be trusted with: it would also take any object's truth value for a boolean and
-# drop the imaginary part of a complex number. Integers it checks itself.
+# What `struct` may be trusted with: it would also take any object's truth value for a boolean, drop
+# the imaginary part of a complex number, and take a tensor of one element for a whole number.
+# Whether a whole number is in range it checks itself.
 _BOOLS = frozenset({bool, np.bool_})
 _REALS = frozenset({int, float, np.float64, np.float32, np.float16, np.int64, np.int32})
+_WHOLES = frozenset(
+    {int, np.int64, np.int32, np.int16, np.int8, np.uint64, np.uint32, np.uint16, np.uint8}
+)
+_SCALARS = {"b": _BOOLS, "f": _REALS, "i": _WHOLES, "u": _WHOLES}
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
@@ -62,7 +67,7 @@ class Staging:
         places, _ = self._layout.columns(1)
         given = [f"v{place}" for place in range(len(self._names))]
         known: dict[str, Any] = {
-            "ndarray": np.ndarray, "bools": _BOOLS, "reals": _REALS, "isfinite": isfinite,
+            "ndarray": np.ndarray, "isfinite": isfinite,
             "block": self.block, "slowly": self._stage_slowly,
             "unfit": (struct.error, TypeError, ValueError, OverflowError),
         }  # fmt: skip
@@ -77,8 +82,9 @@ class Staging:
                     f"type({value}) is ndarray and {value}.dtype is dtype{place} "
                     f"and {value}.shape == shape{place}"
                 )
-            elif field.dtype.kind in "bf":
-                tests.append(f"type({value}) in {'bools' if field.dtype.kind == 'b' else 'reals'}")
+            else:
+                known[f"types{place}"] = _SCALARS[field.dtype.kind]
+                tests.append(f"type({value}) in types{place}")
             if name == "reward":
                 tests.append(f"isfinite({value})")
             packed.append(f"{value}.tobytes()" if field.shape else value)
@@ -242,6 +248,20 @@ def _as_array(td_errors: Any) -> NDArray[Any]:
         return np.asarray(td_errors)
     except Exception as error:  # a ragged list, a tensor that still requires gradients, ...
         raise ValueError(f"the TD errors cannot be read as an array: {error}") from error
+
+
+def slots_as_array(slots: Any) -> NDArray[Any]:
+    """Slots as a list of whole numbers."""
+    try:
+        given = np.asarray(slots)
+    except Exception as error:
+        raise ValueError(f"slots cannot be read as an array: {error}") from error
+    if given.dtype.kind not in "iu" or given.ndim > 1:
+        raise TypeError(
+            f"slots must be a whole number or a list of them, not {given.dtype} of shape "
+            f"{given.shape}"
+        )
+    return given.reshape(-1)
 
 
 def importance_exponent(beta: Any) -> float:

@@ -210,13 +210,14 @@ def test_a_kept_batch_is_never_written_again(strategy) -> None:
     tensors = [torch.from_numpy(buffer.sample(8).reward) for _ in range(5)]
     weights = [buffer.sample(8).weights for _ in range(5)]
     buffers = [memoryview(buffer.sample(8).next_obs) for _ in range(5)]
-    copies = [[array.tobytes() for array in map(np.asarray, held)]
-              for held in (slices, tensors, weights, buffers)]  # fmt: skip
+    blocks = [buffer.sample(8).block for _ in range(5)]
+    everything = (slices, tensors, weights, buffers, blocks)
+    copies = [[array.tobytes() for array in map(np.asarray, held)] for held in everything]
     for _ in range(20):
         add_some(buffer, 3, seed=9)
         buffer.update_priorities(buffer.sample(8), np.ones(8))
     assert [columns(batch) for batch in kept] == frozen
-    for held, before in zip((slices, tensors, weights, buffers), copies, strict=True):
+    for held, before in zip(everything, copies, strict=True):
         assert [array.tobytes() for array in map(np.asarray, held)] == before
 
 

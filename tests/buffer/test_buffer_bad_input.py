@@ -20,7 +20,14 @@ from buffer_kit import (
     tabular,
 )
 
-from sibling_replay import Field, Prioritized, ReplayBuffer, SiblingSample, UnfitErrors
+from sibling_replay import (
+    Field,
+    Prioritized,
+    ReplayBuffer,
+    SiblingAverage,
+    SiblingSample,
+    UnfitErrors,
+)
 
 GOOD = (0, 1, 0.5, 2, False, True)
 NAMES = ("obs", "action", "reward", "next_obs", "terminated", "truncated")
@@ -332,3 +339,35 @@ def test_no_mass_to_draw_from() -> None:
     with pytest.raises(ValueError, match="total priority mass is zero"):
         buffer.sample(4)
     assert buffer.check_valid()[0] is False
+
+
+class Whole:
+    """What `struct` takes for a whole number: a tensor of one element is such a thing, too."""
+
+    def __index__(self) -> int:
+        return 3
+
+
+def test_only_numbers_are_whole_numbers() -> None:
+    buffer = tabular(Prioritized())
+    with pytest.raises((TypeError, ValueError), match="action"):
+        buffer.add(0, Whole(), 0.0, 0, False, False)
+    with pytest.raises(ValueError, match="action"):
+        buffer.add(0, np.array([[3]]), 0.0, 0, False, False)
+    assert len(buffer) == 0
+
+
+def test_priorities_stay_finite() -> None:
+    buffer = tabular(Prioritized(epsilon=1e308))
+    add_some(buffer, 9)
+    buffer.update_priorities(buffer.sample(4), np.full(4, 1.7e308))
+    assert np.isfinite(buffer.max_priority) and np.isfinite(buffer.masses).all()
+    buffer.load_state_dict(buffer.state_dict())
+
+
+def test_more_siblings_than_there_are() -> None:
+    """K costs nothing where groups are smaller."""
+    buffer = tabular(SiblingAverage(max_siblings=10**12))
+    add_some(buffer, 9)
+    batch = buffer.sample(32)
+    assert batch.outcomes.size == batch.group_sizes.sum()

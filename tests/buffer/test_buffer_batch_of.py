@@ -56,13 +56,13 @@ def test_a_subset_average_refreshes_the_chosen_ones():
     np.testing.assert_allclose(buffer.masses, expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("slots", [[-1], [53], [0.5], [[0]], [], [True], "0", None])
+@pytest.mark.parametrize("slots", [[-1], [53], [0.5], [[0]], [], [True], "0", None, [[1], [1, 2]]])
 def test_what_are_no_slots_is_refused(slots):
     buffer = churned_buffer(Prioritized())
-    with pytest.raises(ValueError, match="slots must be"):
+    with pytest.raises((TypeError, ValueError), match="slots"):
         buffer.batch_of(slots)
 
 
 def test_an_empty_buffer_has_no_slots():
-    with pytest.raises(ValueError, match="slots must be"):
+    with pytest.raises(ValueError, match="empty buffer has no slots"):
         new_buffer(Prioritized(), 4).batch_of([0])

@@ -184,6 +184,9 @@ def test_wrong_numbers_that_must_be_refused() -> None:
         ("prioritized", {"peaks": {1: np.inf}}),
         ("prioritized", {"peaks": {1: 0.0}}),
         ("prioritized", {"peaks": {1: np.nan}}),
+        ("prioritized", {"peaks": {1: 1e308}}),  # a total that overflows after a few additions
+        ("prioritized", {"rows": {...: 2**32 - 1}}),  # rewards that are not numbers
+        ("average", {"group_outcomes.heads": {34: 1}}),  # parts that a repack would leave out
         ("average", {"outcomes.items": {(0, 0): -1}}),
         ("average", {"outcomes.items": {(0, 0): 13}}),
         ("average", {"group_outcomes.items": {(0, 0): 13}}),

@@ -114,12 +114,15 @@ class NaiveBuffer:
         }[self.strategy.normalize]
         return [weight / largest for weight in weights]
 
-    def uniforms_used(self, size: int) -> int:
+    def uniforms_used(self, batch) -> int:
         """How many random numbers a draw takes: B, and what its siblings need."""
+        size = batch.size
         if isinstance(self.strategy, (SiblingSample, SiblingModel)):
             return 2 * size
         if isinstance(self.strategy, SiblingAverage) and self.strategy.max_siblings is not None:
-            return size + size * self.strategy.max_siblings
+            members = self.members()
+            largest = max(len(members[self.entries[a].key]) for a in batch.anchors.tolist())
+            return size + size * min(self.strategy.max_siblings, largest)
         return size
 
     # --------------------------------------------------------------- refresh

@@ -50,7 +50,7 @@ class Pair:
 
     def sample(self, size: int, beta: float) -> None:
         batch = self.buffer.sample(size, beta)
-        uniforms = self._stream.random(self.twin.uniforms_used(size))
+        uniforms = self._stream.random(self.twin.uniforms_used(batch))
         self._check_batch(batch, size, beta, uniforms)
         self._open.append((batch, self.twin.note(batch)))
         del self._open[:-3]  # a few batches wait, so that some are stale when they are refreshed

@@ -43,7 +43,7 @@ class SlotPair:
 
     def sample(self, size: int, beta: float) -> None:
         batch = self.sampler.sample(size, beta)
-        uniforms = self._stream.random(self.twin.uniforms_used(size))
+        uniforms = self._stream.random(self.twin.uniforms_used(batch))
         self._check_batch(batch, beta, uniforms)
         self._open.append((batch, self.twin.note(batch)))
         del self._open[:-3]

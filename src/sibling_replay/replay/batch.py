@@ -248,7 +248,7 @@ class SpareBatches:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        # A batch, its record (which views of columns hold), its open columns.
+        # A batch, its record (which views of columns hold), its bytes, its open columns.
         self._spare: list[tuple[Any, ...] | None] = [None, None]
         self._turn = 0
         self._unheld = _references_unheld(plan.opened)
@@ -267,7 +267,8 @@ class SpareBatches:
 
 
 def _with_columns(batch: Batch) -> tuple[Any, ...]:
-    return (batch, batch.record, *(getattr(batch, name) for name in batch.plan.opened))
+    columns = (getattr(batch, name) for name in batch.plan.opened)
+    return (batch, batch.record, batch.block, *columns)
 
 
 @cache

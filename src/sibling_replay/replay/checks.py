@@ -14,7 +14,22 @@ from sibling_replay.replay.arrays import F64, I64, U32
 from sibling_replay.replay.index import Index
 from sibling_replay.replay.intern import KeyTable, first_bad_place
 from sibling_replay.replay.partition import NONE, PARTS_USED, Partition, check_partition
+from sibling_replay.replay.payload import Layout
 from sibling_replay.replay.tree import rebuild_sums
+
+
+def check_rows(rows: U32, layout: Layout, live: I64) -> tuple[bool, str]:
+    """Whether stored rewards are finite and stored booleans are 0 or 1, as `add` leaves them."""
+    cells = rows.view(np.uint8)
+    for (name, field), offset in zip(layout.fields.items(), layout.offsets, strict=True):
+        if field.shape:
+            continue
+        stored = np.ascontiguousarray(cells[live, offset : offset + field.width])
+        if field.dtype.kind == "b" and (stored > 1).any():
+            return False, f"a stored {name} is neither true nor false"
+        if name == "reward" and not np.isfinite(stored.view(field.dtype)).all():
+            return False, "a stored reward is not finite"
+    return True, ""
 
 
 def check_outcomes(
@@ -28,6 +43,8 @@ def check_outcomes(
         ok, why = check_partition(partition)
         if not ok:
             return False, f"outcomes: {why}"
+    if group_outcomes.heads[PARTS_USED] != 0:  # groups hand out their own ids
+        return False, "outcomes: a group's id was handed out as if it were new"
     own = outcomes.items[0, :]
     if not np.array_equal(np.flatnonzero(own != NONE), live):
         return False, "a slot is live or has an outcome, but not both"
@@ -63,7 +80,7 @@ def check_keys(
 
 def check_index(index: Index, live: I64) -> tuple[bool, str]:
     """Whether masses, tree, groups and sums agree, given the slots that hold an entry."""
-    capacity = int(index.levels[1]) if index.levels.size > 1 else index.tree.size
+    capacity = int(index.levels[1])
     masses = index.tree[:capacity]
     alive = np.zeros(capacity, dtype=bool)
     alive[live] = True

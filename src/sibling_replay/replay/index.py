@@ -187,7 +187,7 @@ def look_up_groups(index, slots, groups):
 @njit(cache=True, forceinline=True)
 def _touch_leaves(index, slots):
     """Touch leaves and their parents."""
-    parents = np.uint64(index.levels[min(1, index.levels.size - 1)])
+    parents = np.uint64(index.levels[1])
     for i in range(slots.size):
         slot = np.uint64(slots[i])
         touch(index.tree, slot)

@@ -17,7 +17,7 @@ from sibling_replay.replay.arrays import I32, U32
 from sibling_replay.replay.partition import free_part, leave, member, new_part
 from sibling_replay.replay.touch import touch
 
-_FULL_HASH = 0xFFFFFFFF
+FULL_HASH = 0xFFFFFFFF
 _MULTIPLIER = 0x9E3779B97F4A7C15
 
 
@@ -29,7 +29,7 @@ class KeyTable(NamedTuple):
     spec: U32  # [3]: whole words in a key, mask of its last part of a word, mask on the hash
 
 
-def new_key_table(parts: int, key_bytes: int, hash_mask: int = _FULL_HASH) -> KeyTable:
+def new_key_table(parts: int, key_bytes: int, hash_mask: int = FULL_HASH) -> KeyTable:
     """A table with room for `parts` keys. `hash_mask` lets tests force collisions."""
     tail = (1 << 8 * (key_bytes % 4)) - 1
     return KeyTable(

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sibling_replay.replay.arrays import F64, I64
 from sibling_replay.replay.batch import Batch, SpareBatches, batch_plan
-from sibling_replay.replay.checks import check_index, check_keys, check_outcomes
+from sibling_replay.replay.checks import check_index, check_keys, check_outcomes, check_rows
 from sibling_replay.replay.handles import handle_of
 from sibling_replay.replay.index import (
     Index,
@@ -31,6 +31,7 @@ from sibling_replay.replay.index import (
     remove,
 )
 from sibling_replay.replay.intern import (
+    FULL_HASH,
     KeyTable,
     forget,
     intern,
@@ -46,6 +47,7 @@ from sibling_replay.replay.opened import (
     LIVE,
     MAX_MASS,
     MAX_PRIORITY,
+    ORDER,
     OUTCOME_KEYS,
     ROW_WORDS,
     open_counts,
@@ -60,9 +62,9 @@ from sibling_replay.replay.opened import (
 from sibling_replay.replay.partition import Partition, join, leave, new_partition
 from sibling_replay.replay.payload import Layout, gather, pack_row
 
-_FULL_HASH = 0xFFFFFFFF
 _MOST_SIZES = 64  # of batches, remembered
 MOST_ADDED = 2**62  # far from where the count of additions would overflow
+MOST_PRIORITY = 2.0**996  # about 1e300: of priorities and of masses, so that sums stay finite
 
 
 class Memory:
@@ -77,7 +79,7 @@ class Memory:
         outcomes: bool = False,
         floors: Literal["slots", "groups"] | None = None,
         any_order: bool = False,
-        hash_mask: int = _FULL_HASH,
+        hash_mask: int = FULL_HASH,
     ) -> None:
         if outcomes and not grouped:
             raise ValueError("outcomes are counted within groups: they need groups")
@@ -101,21 +103,12 @@ class Memory:
             name: self.arrays()[name].copy()
             for name in ("index.levels", "keys.spec", "outcome_keys.spec")
         }
-        self.handle = handle_of(
-            [
-                *self.index,
-                *self.keys,
-                *self.outcomes,
-                *self.outcome_keys,
-                *self.group_outcomes,
-                self.rows,
-                layout.table,
-                layout.outcome_table,
-                self.counts,
-                self.peaks,
-                self.stamps,
-            ]
-        )
+        named = self.arrays() | {
+            "table": layout.table,
+            "outcome_table": layout.outcome_table,
+            "stamps": self.stamps,
+        }
+        self.handle = handle_of([named[name] for name in ORDER])
 
     @property
     def grouped(self) -> bool:
@@ -196,11 +189,14 @@ class Memory:
             return False, why
         if self.counts[DROPPED] < 0:
             return False, f"{self.counts[DROPPED]} dropped updates"
-        if not ((self.peaks > 0) & np.isfinite(self.peaks)).all():
+        if not ((self.peaks > 0) & (self.peaks <= MOST_PRIORITY)).all():
             return False, f"the largest priority is {self.peaks[MAX_PRIORITY]}, its mass " + str(
                 self.peaks[MAX_MASS]
             )
         live = self.live_slots
+        ok, why = check_rows(self.rows, self.layout, live)
+        if not ok:
+            return False, why
         ok, why = check_index(self.index, live)
         if not ok:
             return False, why

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -15,9 +17,21 @@ from sibling_replay.replay.payload import LAYOUT_COLUMNS
 ADDED, LIVE, DROPPED, ROW_WORDS = range(4)
 MAX_PRIORITY, MAX_MASS = range(2)
 
-# Where the arrays of a memory stand in its handle.
-KEYS, _OUTCOMES, OUTCOME_KEYS, _GROUP_OUTCOMES = 11, 14, 19, 22
-_ROWS, _TABLE, _OUTCOME_TABLE, _COUNTS, _PEAKS, _STAMPS = range(27, 33)
+# The arrays of a memory in the order of its handle, and where in it they begin.
+_PARTS: dict[str, Any] = {
+    "index": Index,
+    "keys": KeyTable,
+    "outcomes": Partition,
+    "outcome_keys": KeyTable,
+    "group_outcomes": Partition,
+}
+_ALONE = ("rows", "table", "outcome_table", "counts", "peaks", "stamps")
+ORDER = (*(f"{part}.{name}" for part, kind in _PARTS.items() for name in kind._fields), *_ALONE)
+KEYS = ORDER.index("keys.table")
+_OUTCOMES = ORDER.index("outcomes.items")
+OUTCOME_KEYS = ORDER.index("outcome_keys.table")
+_GROUP_OUTCOMES = ORDER.index("group_outcomes.items")
+_ROWS, _TABLE, _OUTCOME_TABLE, _COUNTS, _PEAKS, _STAMPS = (ORDER.index(name) for name in _ALONE)
 
 
 @njit(cache=True, forceinline=True)

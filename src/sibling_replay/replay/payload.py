@@ -141,6 +141,11 @@ class Layout:
             row_words=-(-ends[2] // 4),
         )
 
+    @property
+    def offsets(self) -> list[int]:
+        """Where each field begins in a row, in bytes."""
+        return [int(offset) for offset in self.table[:, _OFFSET]]
+
     def columns(
         self, count: int, outcomes_only: bool = False
     ) -> tuple[dict[str, tuple[tuple[int, ...], np.dtype[Any], int]], int]:

@@ -13,8 +13,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-LEAST = 2.0**-996
-GREATEST = 2.0**996
+from sibling_replay.replay.memory import MOST_PRIORITY
+
+GREATEST = MOST_PRIORITY
+LEAST = 1.0 / GREATEST
 
 _MANTISSA = (1 << 52) - 1
 _ONE = 1023 << 52

@@ -21,7 +21,7 @@ from sibling_replay.replay.opened import (
 )
 from sibling_replay.replay.partition import member
 from sibling_replay.strategies.header import DATE, SEAL, open_header, seal_of
-from sibling_replay.strategies.power import write_powers
+from sibling_replay.strategies.power import GREATEST, write_powers
 
 
 @njit(cache=True)
@@ -70,7 +70,7 @@ def refresh_slots(handle, slots, groups, errors, added, alpha, epsilon):
             continue
         kept_slots[kept] = slots[b]
         kept_groups[kept] = groups[b]
-        priorities[kept] = errors[b] + epsilon
+        priorities[kept] = min(errors[b] + epsilon, GREATEST)
         if priorities[kept] > peaks[MAX_PRIORITY]:
             peaks[MAX_PRIORITY] = priorities[kept]
             peak = kept

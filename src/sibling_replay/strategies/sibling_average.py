@@ -76,7 +76,7 @@ class SiblingAverage(Strategy):
             shares = np.empty(starts[-1])
             list_outcomes(memory.handle, batch.groups, starts, slots, shares)
         else:
-            wanted = self.max_siblings
+            wanted = min(self.max_siblings, int(batch.group_sizes.max()))
             slots = np.empty(size * wanted, dtype=np.int64)
             shares = np.empty(size * wanted)
             found = list_subsets(
