@@ -1,11 +1,11 @@
 """Resident bytes per entry beyond the payload, in a full buffer of a million: one process a case.
 
 The overhead is the growth of the process while the buffer is made, filled by bulk adds and used
-once, less the bytes of the fields themselves. "singletons" gives every entry a group
-of its own, the worst case for an index of groups; "grouped" has the tens of entries per group of
-the speed benchmark.
+once, less the bytes of the fields themselves. "singletons" gives every entry a group of its own;
+"grouped" has the tens of entries per group of the speed benchmark; "churned" has been through
+singletons, groups of a few of all sizes, and pairs, so that it has touched most of what it may.
 
-Usage: python benchmarks/memory.py STRATEGY tabular|minatar singletons|grouped
+Usage: python benchmarks/memory.py STRATEGY tabular|minatar singletons|grouped|churned
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from contestants.ours import Spaces
-from workload import ALPHA, BETA, SEED, Columns, Workload
+from workload import ALPHA, BETA, CHUNK, SEED, Columns, Workload
 
 import sibling_replay
 
@@ -36,16 +36,32 @@ def resident() -> int:
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def singletons(work: Workload) -> Iterator[Columns]:
-    """Transitions whose observations are all different."""
+def numbered(work: Workload, numbers: np.ndarray) -> Iterator[Columns]:
+    """Transitions that are siblings if their numbers are equal."""
+    images = work.pool[:1].repeat(CHUNK, axis=0)
     for slots, columns in work.chunks():
-        numbers = np.arange(slots.start, slots.stop)
+        mine = numbers[slots]
+        columns["action"][:] = 0
         if work.payload == "tabular":
-            columns["obs"] = numbers
-        else:  # the number of the entry in the first 24 pixels makes the image unique
-            flat = columns["obs"].reshape(len(numbers), -1)
-            flat[:, :24] = (numbers[:, None] >> np.arange(24)) & 1
+            columns["obs"] = mine
+        else:  # the number is in the first 24 pixels
+            columns["obs"] = images[: len(mine)]
+            flat = columns["obs"].reshape(len(mine), -1)
+            flat[:, :24] = (mine[:, None] >> np.arange(24)) & 1
         yield columns
+
+
+def contents(work: Workload, groups: str) -> Iterator[Columns]:
+    entries = work.capacity
+    singletons = np.arange(entries)
+    if groups == "grouped":
+        yield from (columns for _, columns in work.chunks())
+    else:
+        yield from numbered(work, singletons)
+    if groups == "churned":
+        rng = np.random.default_rng(SEED)
+        yield from numbered(work, rng.integers(max(1, entries // 3), size=entries))
+        yield from numbered(work, rng.permutation(singletons // 2))
 
 
 def fill(strategy: str, payload: str, groups: str, entries: int) -> object:
@@ -56,9 +72,7 @@ def fill(strategy: str, payload: str, groups: str, entries: int) -> object:
         strategy=getattr(sibling_replay, strategy)(alpha=ALPHA),
         seed=SEED,
     )
-    work = Workload(entries, payload)
-    pieces = singletons(work) if groups == "singletons" else (c for _, c in work.chunks())
-    for columns in pieces:
+    for columns in contents(Workload(entries, payload), groups):
         buffer.extend(*columns.values(), np.zeros_like(columns["done"]))
     buffer.update_priorities(buffer.sample(32, beta=BETA), np.ones(32))
     return buffer

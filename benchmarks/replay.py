@@ -117,7 +117,7 @@ def measure_memory(quick: bool) -> list[dict]:
     cases = []
     for strategy in MEMORY_STRATEGIES[: 1 if quick else None]:
         for payload in PAYLOADS:
-            for groups in ("singletons", "grouped"):
+            for groups in ("singletons", "grouped", "churned"):
                 case = run_ours("memory.py", strategy, payload, groups)
                 print(f"    {strategy} {payload} {groups}: {case['overhead']:.1f} B", flush=True)
                 cases.append(case)

@@ -220,7 +220,8 @@ def markdown(results: dict) -> str:
         sections += [
             "## Memory of a full buffer with groups on",
             "A million entries; growth of the resident process less the fields' own bytes. "
-            "Singletons: every entry is its own group, the worst case.",
+            "Singletons: every entry is its own group. Churned: after singletons, groups of a few "
+            "and pairs, when most of what a buffer may touch has been touched.",
             memory_table(results),
         ]
     if startup := results.get("startup"):

@@ -19,7 +19,7 @@ from sibling_replay.replay.payload import Field
 from sibling_replay.rng import Uniforms
 from sibling_replay.strategies import STRATEGIES
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 _HEADER = "header"
 _SUFFIX = ".npy"

@@ -35,7 +35,7 @@ STRATEGIES: dict[str, Strategy] = {
 REFRESHING = {name: s for name, s in STRATEGIES.items() if name != "uniform"}
 GROUPED = {name: s for name, s in STRATEGIES.items() if s.needs_groups}
 
-USED = 32  # where a partition's `heads` says how much of its pool is in use
+USED = 64  # where a partition's `heads` says how much of its pool is in use
 
 
 def schema(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from buffer_kit import add_some, churned, differences, snapshot, tabular
+from buffer_kit import USED, add_some, churned, differences, snapshot, tabular
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +22,7 @@ from sibling_replay import (
     SiblingSample,
     StateError,
 )
+from sibling_replay.replay.partition import FREE_PART, PARTS_USED
 
 STRATEGIES = {
     "prioritized": Prioritized(normalize="buffer"),
@@ -32,7 +33,7 @@ STRATEGIES = {
 }
 GOOD = {name: churned(strategy, capacity=13).state_dict() for name, strategy in STRATEGIES.items()}
 # Arrays whose every element says where something is. (Of rows, masses and hashes below.)
-STRUCTURE = ("items", "vec", "klass", "pool", "heads", "table", "levels", "spec", "counts")
+STRUCTURE = ("items", "vec", "pool", "heads", "table", "levels", "spec", "counts")
 EXTREMES = [
     -(2**31),
     -2,
@@ -142,7 +143,10 @@ def corrupt(name: str, changes: dict[str, dict[Any, Any]]) -> ReplayBuffer | Non
 
 def test_wrong_numbers_that_must_be_refused() -> None:
     """The ones that would be worst, by name."""
-    group = int(GOOD["sample"]["index.items"][0, 0])
+    vec = GOOD["sample"]["index.vec"]
+    group = int(np.argmax(vec[:, 0]))
+    start = int(vec[group, 1])
+    assert vec[group, 0] > 1, "no group of several in this buffer: churn it more"
     full = np.ones(GOOD["sample"]["keys.table"].shape, np.int32)
     for name, changes in [
         ("sample", {"index.items": {(0, 0): 13}}),  # a group that does not exist
@@ -151,22 +155,24 @@ def test_wrong_numbers_that_must_be_refused() -> None:
         ("sample", {"index.vec": {(group, 0): 10**6}}),  # a count
         ("sample", {"index.vec": {(group, 1): 10**6}}),  # a vector outside the pool
         ("sample", {"index.vec": {(group, 1): -3}}),
-        ("sample", {"index.klass": {group: 200}}),  # a vector of 2^200
+        ("sample", {"index.vec": {(group, 1): 1}}),  # a header that begins before the pool
+        ("sample", {"index.pool": {start - 1: 200}}),  # a vector of 2^100
         ("sample", {"index.pool": {...: -7}}),  # members that do not exist
         ("sample", {"index.heads": {2: 10**6}}),  # a free block outside the pool
-        ("sample", {"index.heads": {32: 10**6}}),  # more in use than there is
-        ("sample", {"index.heads": {33: 10**6}}),  # a free id that does not exist
-        ("sample", {"index.heads": {33: group}}),  # an id that is in use
-        ("sample", {"index.heads": {34: 10**6}}),  # more ids than there are
-        ("sample", {"index.heads": {34: 0}}),  # ids that would be handed out twice
+        ("sample", {"index.heads": {USED: 10**6}}),  # more in use than there is
+        ("sample", {"index.heads": {FREE_PART: 10**6}}),  # a free id that does not exist
+        ("sample", {"index.heads": {FREE_PART: group}}),  # an id that is in use
+        ("sample", {"index.heads": {PARTS_USED: 10**6}}),  # more ids than there are
+        ("sample", {"index.heads": {PARTS_USED: 0}}),  # ids that would be handed out twice
+        ("sample", {"index.heads": {-1: 1}}),  # shorter headers
         ("sample", {"keys.table": {...: full}}),  # no empty place: a search never ends
         ("sample", {"keys.table": {...: 0}}),  # no key is found again
         ("sample", {"keys.table": {...: -1}}),
         ("sample", {"keys.hashes": {group: 12345}}),
         ("sample", {"keys.spec": {0: 10**6}}),  # keys longer than rows
         ("sample", {"index.levels": {1: 10**6}}),  # a level outside the tree
-        ("sample", {"index.sums": {group: np.nan}}),
-        ("sample", {"index.sums": {group: 0.0}}),
+        ("sample", {"index.pool": {start - 3: -1, start - 2: -1}}),  # a sum that is no number
+        ("sample", {"index.pool": {start - 3: 0, start - 2: 0}}),  # a sum of nothing
         ("sample", {"index.group_floors": {-1: 0.5}}),
         ("sample", {"index.group_floors": {group: np.nan}}),
         ("prioritized", {"index.tree": {0: np.nan}}),
@@ -186,7 +192,10 @@ def test_wrong_numbers_that_must_be_refused() -> None:
         ("prioritized", {"peaks": {1: np.nan}}),
         ("prioritized", {"peaks": {1: 1e308}}),  # a total that overflows after a few additions
         ("prioritized", {"rows": {...: 2**32 - 1}}),  # rewards that are not numbers
-        ("average", {"group_outcomes.heads": {34: 1}}),  # parts that a repack would leave out
+        (
+            "average",
+            {"group_outcomes.heads": {PARTS_USED: 1}},
+        ),  # parts no repack would move
         ("average", {"outcomes.items": {(0, 0): -1}}),
         ("average", {"outcomes.items": {(0, 0): 13}}),
         ("average", {"group_outcomes.items": {(0, 0): 13}}),
@@ -200,10 +209,14 @@ def test_wrong_numbers_that_must_be_refused() -> None:
 
 def test_a_cycle_of_free_blocks() -> None:
     """A free list that leads back to itself would be walked for ever."""
-    state = dict(GOOD["sample"])
-    heads = state["index.heads"].copy()
-    pool = state["index.pool"].copy()
-    classes = [k for k in range(1, 32) if heads[k] != -1]
+    buffer = churned(STRATEGIES["sample"], capacity=13)
+    for seed in range(100):
+        add_some(buffer, 1, seed=seed)
+        state = buffer.state_dict()
+        heads, pool = state["index.heads"], state["index.pool"]
+        classes = [k for k in range(USED) if heads[k] != -1]
+        if classes:
+            break
     assert classes, "no free block in this buffer: churn it more"
     for k in classes:
         looped = pool.copy()
@@ -222,6 +235,6 @@ def test_a_cycle_of_free_ids() -> None:
         buffer.add(0, 1, 0.0, 0, False, False)
     state = buffer.state_dict()
     vec = state["index.vec"].copy()
-    vec[state["index.heads"][33], 1] = state["index.heads"][33]
+    vec[state["index.heads"][FREE_PART], 1] = state["index.heads"][FREE_PART]
     with pytest.raises(StateError, match="free parts"):
         buffer.load_state_dict({**state, "index.vec": vec})

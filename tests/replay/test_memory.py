@@ -9,6 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from sibling_replay.replay.index import sum_of
 from sibling_replay.replay.memory import Memory, append
 from sibling_replay.replay.payload import Layout
 from sibling_replay.staging import Staging
@@ -66,7 +67,7 @@ class MemoryMachine(RuleBasedStateMachine):
         for group, slots in groups.items():
             (ids[group],) = {int(memory.index.items[0, slot]) for slot in slots}
             assert memory.index.vec[ids[group], 0] == len(slots)
-            assert memory.index.sums[ids[group]] == len(slots)  # all masses are one
+            assert sum_of(memory.index, ids[group]) == len(slots)  # all masses are one
             assert memory.group_outcomes.vec[ids[group], 0] == len(counts[group])
             for slot in slots:
                 outcome = memory.outcomes.items[0, slot]
@@ -109,6 +110,13 @@ def _scale(array, place, factor=1.0 + 1e-6):
     array[place] *= factor
 
 
+def _scale_sum(memory, group, factor):
+    """A sum is a float64 in two words before the mark, at any multiple of four bytes."""
+    start = 4 * (memory.index.vec[group, 1] - 3)
+    cells = memory.index.pool.view(np.uint8)[start : start + 8]
+    cells[:] = np.frombuffer((np.frombuffer(cells.tobytes()) * factor).tobytes(), np.uint8)
+
+
 def _add(array, place, difference=1):
     array[place] += difference
 
@@ -123,10 +131,11 @@ DAMAGE = {
     ),
     "total": lambda m: _scale(m.index.tree, -1),
     "mass beyond the ring": lambda m: _add(m.index.tree, m.capacity),
-    "group sum": lambda m: _scale(m.index.sums, largest_group(m), 1 + 1e-8),
-    "group sum is NaN": lambda m: _scale(m.index.sums, largest_group(m), np.nan),
-    "sum of a group that is gone": lambda m: _add(
-        m.index.sums, int(np.flatnonzero(m.index.vec[:, 0] == 0)[0])
+    "group sum": lambda m: _scale_sum(m, largest_group(m), 1 + 1e-8),
+    "group sum is NaN": lambda m: _scale_sum(m, largest_group(m), np.nan),
+    "size class": lambda m: _add(m.index.pool, m.index.vec[largest_group(m), 1] - 1),
+    "size class far outside": lambda m: _add(
+        m.index.pool, m.index.vec[largest_group(m), 1] - 1, 100
     ),
     "member's group": lambda m: _add(m.index.items, (0, 3)),
     "member's place": lambda m: _add(m.index.items, (1, 3)),

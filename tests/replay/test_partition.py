@@ -99,21 +99,23 @@ TestPartition = PartitionMachine.TestCase
 TestPartition.settings = examples(60, 30)
 
 
+@pytest.mark.parametrize("header", [1, 3])
 @pytest.mark.parametrize("items", [1, 2, 3, 8, 9, 64, 65, 300])
-def test_the_pool_never_runs_out(items):
+def test_the_pool_never_runs_out(items, header):
     """Churn of every shape, sized to fragment the pool, at full occupancy all the time."""
     rng = np.random.default_rng(items)
-    p = new_partition(items, items)
+    p = new_partition(items, items, header)
     where = rng.integers(0, max(1, items // 3), items)
     for item in range(items):
         join(p, item, int(where[item]))
     for step in range(40 * items):
         item = step % items
         leave(p, item)
-        spread = (1, max(1, items // 8), items)[step // (5 * items) % 3]
-        join(p, item, int(rng.integers(spread)))
+        spread = (1, max(1, items // 8), items, -(-items // 2))[step // (5 * items) % 4]
+        pairs = spread == -(-items // 2)  # all of two members take most room
+        join(p, item, item // 2 if pairs else int(rng.integers(spread)))
         if step % items == 0:
-            ok, why = check_partition(p)
+            ok, why = check_partition(p, header)
             assert ok, why
     assert p.vec[:, 0].sum() == items
 

@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from sibling_replay import SiblingAverage, SiblingModel, SiblingSample, Uniform
+from sibling_replay.replay.index import sum_of
 from support.naive import NaiveBuffer
 from support.scenes import new_buffer
 
@@ -102,7 +103,7 @@ class Pair:
             (group,) = {int(groups[slot]) for slot in members}
             ids.add(group)
             assert index.vec[group, 0] == len(members)
-            assert math.isclose(index.sums[group], self.twin.group_mass(key), rel_tol=1e-9)
+            assert math.isclose(sum_of(index, group), self.twin.group_mass(key), rel_tol=1e-9)
         assert len(ids) == len(self.twin.members())
         assert index.vec[:, 0].sum() == len(self.twin.entries)
 

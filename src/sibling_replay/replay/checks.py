@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from sibling_replay.replay.arrays import F64, I64, U32
-from sibling_replay.replay.index import Index
+from sibling_replay.replay.index import Index, check_groups, group_sums
 from sibling_replay.replay.intern import KeyTable, first_bad_place
 from sibling_replay.replay.partition import NONE, PARTS_USED, Partition, check_partition
 from sibling_replay.replay.payload import Layout
@@ -102,20 +102,19 @@ def check_index(index: Index, live: I64) -> tuple[bool, str]:
     ungrouped = np.flatnonzero(alive[: index.items.shape[1]] != (index.items[0, :] != NONE))
     if ungrouped.size:
         return False, f"slot {ungrouped[0]} is live or in a group, but not both"
-    ok, why = check_partition(
-        Partition(index.items, index.vec, index.klass, index.pool, index.heads)
-    )
+    ok, why = check_groups(index)
     if not ok:
         return False, f"groups: {why}"
+    sums = group_sums(index)
     exact = np.bincount(
-        index.items[0, live].astype(np.int64), weights=masses[live], minlength=index.sums.size
+        index.items[0, live].astype(np.int64), weights=masses[live], minlength=sums.size
     )
-    off = np.flatnonzero(~(np.abs(index.sums - exact) <= 1e-9 * exact))
+    off = np.flatnonzero(~(np.abs(sums - exact) <= 1e-9 * exact))
     if off.size:
-        return False, f"group {off[0]} sums to {exact[off[0]]} but keeps {index.sums[off[0]]}"
+        return False, f"group {off[0]} sums to {exact[off[0]]} but keeps {sums[off[0]]}"
     counts = index.vec[:, 0]
     means = np.full(counts.size, np.inf)
-    np.divide(index.sums, counts, out=means, where=counts > 0)
+    np.divide(sums, counts, out=means, where=counts > 0)
     return _check_floors(index.group_floors, index.levels, means)
 
 

@@ -5,6 +5,9 @@ differences, because a group has no tree of its own; so each carries its *wear*,
 relative rounding error, and is summed afresh from its members when that passes 1e-10. An ordinary
 change wears it by one unit, so a fresh sum is needed once in 56,000 changes; a cancellation that
 would lose digits (1e300 leaves, 1e-300 stays) triggers one at once.
+
+Sum and wear stand in the header of the vector of a group's members: near what a draw reads next,
+and nowhere for a group of one, whose sum is its only mass.
 """
 
 from __future__ import annotations
@@ -14,9 +17,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numba import njit
 
-from sibling_replay.replay.arrays import F64, I32, I64, U8, U16
+from sibling_replay.replay.arrays import F64, I32, I64
+from sibling_replay.replay.doubles import load_double, store_double
 from sibling_replay.replay.partition import (
+    CLASS_BITS,
     Partition,
+    check_partition,
     join,
     leave,
     member,
@@ -34,6 +40,8 @@ from sibling_replay.replay.tree import (
     rebuild_sums,
 )
 
+_HEADER = 3  # words before a group's members: its sum, and a mark with the wear
+_SUM, _MARK = -3, -1  # where they are from the first member
 _MOST_WEAR = 56_000.0  # units of 2^-49: a relative error of 1e-10
 _WEAR_OF_ROUNDING = 2.0**-53 / 2.0**-49
 
@@ -47,12 +55,9 @@ class Index(NamedTuple):
 
     tree: F64  # leaves first: [slots] masses, padding, inner nodes, total
     levels: I64  # [depth]: where each level of the tree starts
-    sums: F64  # [groups]: s_g
-    wear: U16  # [groups]: bound on the relative error of s_g, in units of 2^-49
     items: I32  # [2, slots]: group, position in it
     vec: I32  # [groups, 2]: n_g, where its members are
-    klass: U8  # [groups]
-    pool: I32  # members of the groups
+    pool: I32  # of each group s_g, its wear in units of 2^-49, and its members
     heads: I32
     slot_floors: F64
     group_floors: F64
@@ -70,15 +75,12 @@ def new_index(
     tree, levels = new_tree(capacity)
     if not grouped:
         max_groups = 0
-    groups = new_partition(capacity if grouped else 0, max_groups)
+    groups = new_partition(capacity if grouped else 0, max_groups, _HEADER)
     return Index(
         tree=tree,
         levels=levels,
-        sums=np.zeros(max_groups),
-        wear=np.zeros(max_groups, dtype=np.uint16),
         items=groups.items,
         vec=groups.vec,
-        klass=groups.klass,
         pool=groups.pool,
         heads=groups.heads,
         slot_floors=new_tree(capacity, fill=np.inf)[0] if floors == "slots" else np.zeros(0),
@@ -89,7 +91,50 @@ def new_index(
 @njit(cache=True, forceinline=True)
 def groups_of(index):
     """The partition of slots into groups."""
-    return Partition(index.items, index.vec, index.klass, index.pool, index.heads)
+    return Partition(index.items, index.vec, index.pool, index.heads)
+
+
+def check_groups(index: Index) -> tuple[bool, str]:
+    """Whether the partition of slots into groups is one."""
+    return check_partition(
+        Partition(index.items, index.vec, index.pool, index.heads), header=_HEADER
+    )
+
+
+@njit(cache=True, forceinline=True)
+def sum_of(index, group):
+    """s_g, 0 for a group without members."""
+    group = np.uint64(group)
+    count = index.vec[group, 0]
+    start = np.int64(index.vec[group, 1])
+    if count > 1:
+        return load_double(index.pool, start + _SUM)
+    return index.tree[np.uint64(start)] if count == 1 else 0.0
+
+
+@njit(cache=True, forceinline=True)
+def _write_sum(index, start, total, wear):
+    """The sum, and how worn it is, of the group whose vector starts here."""
+    store_double(index.pool, start + _SUM, total)
+    mark = index.pool[start + _MARK] & ((1 << CLASS_BITS) - 1)
+    index.pool[start + _MARK] = mark | (np.int64(wear) << CLASS_BITS)
+
+
+@njit(cache=True)
+def wear_of(index, group):
+    """Bound on the relative error of s_g, in units of 2^-49."""
+    if index.vec[group, 0] < 2:
+        return 0
+    return np.int64(index.pool[index.vec[group, 1] + _MARK]) >> CLASS_BITS
+
+
+@njit(cache=True)
+def group_sums(index):
+    """Every s_g."""
+    sums = np.zeros(index.vec.shape[0])
+    for group in range(sums.size):
+        sums[group] = sum_of(index, group)
+    return sums
 
 
 @njit(cache=True)
@@ -105,19 +150,20 @@ def fresh_sum(index, group):
 def _shift_sum(index, group, difference):
     """Adjust s_g for a mass that changed by `difference`; the tree's leaf is already written."""
     group = np.uint64(group)
-    old = index.sums[group]
-    new = old + difference
-    # Rounding this sum adds half a unit in its last place; a fall in size magnifies what is there.
-    wear = (index.wear[group] * old + _WEAR_OF_ROUNDING * max(old, new)) / new
-    if index.vec[group, 0] > 1 and new > 0.0 and wear < _MOST_WEAR:
-        index.sums[group] = new
-        index.wear[group] = np.uint16(wear) + np.uint16(1)
-    else:
-        index.sums[group] = fresh_sum(index, group)
-        index.wear[group] = 0
+    count = index.vec[group, 0]
+    if count > 1:
+        start = np.int64(index.vec[group, 1])
+        old = load_double(index.pool, start + _SUM)
+        worn = np.int64(index.pool[start + _MARK]) >> CLASS_BITS
+        new = old + difference
+        # Rounding this sum adds half a unit in its last place; a fall in size magnifies the rest.
+        wear = (worn * old + _WEAR_OF_ROUNDING * max(old, new)) / new
+        if new > 0.0 and wear < _MOST_WEAR:
+            _write_sum(index, start, new, np.int64(wear) + 1)
+        else:
+            _write_sum(index, start, fresh_sum(index, group), 0)
     if index.group_floors.size > 0:
-        count = index.vec[group, 0]
-        mean = index.sums[group] / count if count > 0 else np.inf
+        mean = sum_of(index, group) / count if count > 0 else np.inf
         lower_min(index.group_floors, index.levels, group, mean)
 
 
@@ -138,6 +184,9 @@ def insert(index, slot, group, mass):
     """Put an entry into an empty slot. `group` is ignored by an index without groups."""
     if index.items.shape[1] > 0:
         join(groups_of(index), slot, group)
+        if index.vec[group, 0] == 2:  # the vector is new: its sum was that of the first alone
+            start = np.int64(index.vec[group, 1])
+            _write_sum(index, start, index.tree[np.uint64(index.pool[start])], 0)
     _write_leaf(index, slot, group, mass)
     raise_sum(index.tree, index.levels, slot)
 
@@ -164,12 +213,10 @@ def fetch_members(index, slot, next_slot):
     known of the group must be there before it tells where in the pool the members are."""
     group = np.uint64(index.items[0, np.uint64(next_slot)])
     fetch(index.vec, group << np.uint64(1))
-    fetch(index.sums, group)
-    fetch(index.wear, group)
-    fetch(index.klass, group)
     group = np.uint64(index.items[0, np.uint64(slot)])
     if index.vec[group, 0] > 1:
         start = np.uint64(index.vec[group, 1])
+        fetch(index.pool, start - np.uint64(1))
         fetch(index.pool, start + np.uint64(index.items[1, np.uint64(slot)]))
         fetch(index.pool, start + np.uint64(index.vec[group, 0] - 1))
 
@@ -195,6 +242,15 @@ def _touch_leaves(index, slots):
 
 
 @njit(cache=True, forceinline=True)
+def _touch_sums(index, groups):
+    """Touch the sums of groups, in a loop so short that the waits of many overlap."""
+    for i in range(groups.size):
+        group = np.uint64(groups[i])
+        if index.vec[group, 0] > 1:
+            touch(index.pool, np.int64(index.vec[group, 1]) + _MARK)
+
+
+@njit(cache=True, forceinline=True)
 def assign(index, slots, groups, masses):
     """Give live slots, of these groups, new masses, in order: of several for one slot the last
     stays."""
@@ -203,6 +259,8 @@ def assign(index, slots, groups, masses):
             index.tree[np.uint64(slots[i])] = masses[i]
     else:
         _touch_leaves(index, slots)
+        if index.items.shape[1] > 0:
+            _touch_sums(index, groups)
         for i in range(slots.size):
             _write_leaf(index, slots[i], groups[i], masses[i])
     if 8 * slots.size > index.tree.size:
@@ -218,8 +276,8 @@ def fill_group(index, group, mass):
     count = index.vec[group, 0]
     for k in range(count):
         index.tree[np.uint64(member(index.vec, index.pool, group, k))] = mass
-    index.sums[group] = count * mass
-    index.wear[group] = 1
+    if count > 1:
+        _write_sum(index, np.int64(index.vec[group, 1]), count * mass, 1)
 
 
 @njit(cache=True, forceinline=True)

@@ -15,7 +15,7 @@ from numba import njit
 
 from sibling_replay.replay.arrays import I32, U32
 from sibling_replay.replay.partition import free_part, leave, member, new_part
-from sibling_replay.replay.touch import touch
+from sibling_replay.replay.touch import fetch
 
 FULL_HASH = 0xFFFFFFFF
 _MULTIPLIER = 0x9E3779B97F4A7C15
@@ -69,13 +69,17 @@ def _same_key(rows, slot, row, spec):
 
 
 @njit(cache=True, forceinline=True)
-def touch_key(keys, partition, row):
-    """Touch what `intern_hashed` will look at first. Returns the hash of the row's key."""
+def fetch_key(keys, partition, row):
+    """Fetch what `intern_hashed` and `join` will look at first. Returns the hash of the row's
+    key."""
     h = _hash(row, keys.spec)
     part = np.int64(keys.table[_home(h, keys.table.size)]) - 1
     if part >= 0:
-        touch(keys.hashes, part)
-        touch(partition.vec, 2 * part)
+        fetch(keys.hashes, part)
+        count, start = np.int64(partition.vec[part, 0]), np.int64(partition.vec[part, 1])
+        if count > 1:
+            fetch(partition.pool, start)
+            fetch(partition.pool, start + count)
     return h
 
 

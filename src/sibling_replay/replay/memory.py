@@ -33,12 +33,12 @@ from sibling_replay.replay.index import (
 from sibling_replay.replay.intern import (
     FULL_HASH,
     KeyTable,
+    fetch_key,
     forget,
     intern,
     intern_hashed,
     leave_key,
     new_key_table,
-    touch_key,
 )
 from sibling_replay.replay.opened import (
     ADDED,
@@ -200,7 +200,7 @@ class Memory:
         ok, why = check_index(self.index, live)
         if not ok:
             return False, why
-        groups = Partition(*self.index[4:9])
+        groups = groups_of.py_func(self.index)
         rows = self.rows
         if self.grouped:
             ok, why = check_keys(self.keys, groups, rows, live, self.layout.key_bytes)
@@ -279,7 +279,7 @@ def append(handle, block, count):
         slot = counts[ADDED] % capacity
         pack_row(block, open_layout(handle), count, i, row)
         if grouped:  # what the key needs comes while the old entry goes
-            h = touch_key(keys, groups_of(index), row)
+            h = fetch_key(keys, groups_of(index), row)
         if counts[LIVE] < capacity:
             counts[LIVE] += 1
         else:

@@ -40,15 +40,12 @@ def open_index(handle):
     return Index(
         open_vector(handle, 0, np.float64),
         open_vector(handle, 1, np.int64),
-        open_vector(handle, 2, np.float64),
-        open_vector(handle, 3, np.uint16),
-        open_columns(handle, 4, 2, np.int32),
-        open_table(handle, 5, 2, np.int32),
-        open_vector(handle, 6, np.uint8),
-        open_vector(handle, 7, np.int32),
-        open_vector(handle, 8, np.int32),
-        open_vector(handle, 9, np.float64),
-        open_vector(handle, 10, np.float64),
+        open_columns(handle, 2, 2, np.int32),
+        open_table(handle, 3, 2, np.int32),
+        open_vector(handle, 4, np.int32),
+        open_vector(handle, 5, np.int32),
+        open_vector(handle, 6, np.float64),
+        open_vector(handle, 7, np.float64),
     )
 
 
@@ -58,9 +55,8 @@ def _open_partition(handle, first):
     return Partition(
         open_columns(handle, first, 2, np.int32),
         open_table(handle, first + 1, 2, np.int32),
-        open_vector(handle, first + 2, np.uint8),
+        open_vector(handle, first + 2, np.int32),
         open_vector(handle, first + 3, np.int32),
-        open_vector(handle, first + 4, np.int32),
     )
 
 

@@ -1,11 +1,17 @@
 """Items split into parts, with O(1) join, leave and k-th member.
 
 The same structure holds three relations: slots in groups, slots in outcomes, outcomes in groups.
-Each part keeps its members in a small vector of power-of-two capacity inside one shared pool; a
-part of one keeps its member in place of the vector. Vectors double when full and halve at a
-quarter; freed blocks wait in one list per size, and when the pool runs out it is repacked tight.
-With `POOL_PER_ITEM` entries an item, a repacked pool always has room for the vector that grows
-(vectors of 2n-2 at most for n members, plus the new one beside the old).
+Each part keeps its members in a small vector inside one shared pool; a part of one keeps its member
+in place of the vector. Vectors have room for 2, 3, 4, 6, 8, 12, ... members; they grow by one step
+when full and halve at a quarter. Freed blocks wait in one list per size, and when the pool runs out
+it is repacked tight.
+
+A block begins with a header, whose last word is the vector's *mark*: its size class and what else
+the owner of the partition keeps there (`index` keeps a sum and its wear). A part's start is that of
+its members, so the header lies before it.
+
+With (header + 3) / 2 words an item a repacked pool always has room: n members take at most
+header + 1.5 n words, and most an item where all parts are pairs, (header + 2) / 2.
 """
 
 from __future__ import annotations
@@ -15,14 +21,16 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from sibling_replay.replay.arrays import I32, U8
+from sibling_replay.replay.arrays import I32
 
-POOL_PER_ITEM = 3
-_SIZES = 32  # free lists, one per block size 2^k
-_USED = 32  # heads[_USED]: pool entries handed out so far
-_FREE_PART = 33  # heads[_FREE_PART]: first part id on the free list
-PARTS_USED = 34  # heads[PARTS_USED]: part ids handed out so far
+_SIZES = 64  # free lists, one per size class
+_USED = 64  # heads[_USED]: pool entries handed out so far
+FREE_PART = 65  # heads[FREE_PART]: first part id on the free list
+PARTS_USED = 66  # heads[PARTS_USED]: part ids handed out so far
+_HEADER = 67  # heads[_HEADER]: words of a header
 NONE = -1
+CLASS_BITS = 8  # of a mark: the size class; the others are the owner's
+_CLASS = (1 << CLASS_BITS) - 1
 
 
 class Partition(NamedTuple):
@@ -30,24 +38,39 @@ class Partition(NamedTuple):
 
     items: I32  # [2, items]: part (-1: in none), position in the part's vector
     vec: I32  # [parts, 2]: number of members, start of the vector (the member itself if one)
-    klass: U8  # [parts]: the vector has room for 2^klass members
-    pool: I32  # [3 * items]: the vectors
-    heads: I32  # [35]: free lists and high-water marks
+    pool: I32  # the vectors, each after its header
+    heads: I32  # [68]: free lists, high-water marks, words of a header
 
 
-def new_partition(items: int, parts: int) -> Partition:
-    heads = np.full(PARTS_USED + 1, NONE, dtype=np.int32)
+def new_partition(items: int, parts: int, header: int = 1) -> Partition:
+    """A partition without members, whose vectors have headers of so many words."""
+    heads = np.full(_HEADER + 1, NONE, dtype=np.int32)
     heads[_USED] = 0
     heads[PARTS_USED] = 0
+    heads[_HEADER] = header
     members = np.zeros((2, items), dtype=np.int32)
     members[0] = NONE
+    words = items * (header + 3) // 2 + (header + 3 if items else 0)
     return Partition(
         items=members,
         vec=np.zeros((parts, 2), dtype=np.int32),
-        klass=np.zeros(parts, dtype=np.uint8),
-        pool=np.zeros(POOL_PER_ITEM * items, dtype=np.int32),
+        pool=np.zeros(words, dtype=np.int32),
         heads=heads,
     )
+
+
+@njit(cache=True, forceinline=True)
+def room(size_class):
+    """Members that a vector of a size class has room for: 2, 3, 4, 6, 8, 12, ..."""
+    return (np.int64(2) + (size_class & 1)) << (size_class >> 1)
+
+
+@njit(cache=True)
+def _class_for(count):
+    size_class = np.int64(0)
+    while room(size_class) < count:
+        size_class += 1
+    return size_class
 
 
 @njit(cache=True, forceinline=True)
@@ -59,68 +82,94 @@ def member(vec, pool, part, k):
 
 @njit(cache=True)
 def _allocate(pool, heads, size_class):
-    block = heads[size_class]
-    if block != NONE:
-        heads[size_class] = pool[block]
-        return np.int64(block)
-    used = np.int64(heads[_USED])
-    if used + (np.int64(1) << size_class) > pool.size:
+    """Where the members of a free vector go; NONE if there is none."""
+    start = np.int64(heads[size_class])
+    if start != NONE:
+        heads[size_class] = pool[start]
+        return start
+    start = np.int64(heads[_USED]) + heads[_HEADER]
+    if start + room(size_class) > pool.size:
         return np.int64(NONE)
-    heads[_USED] = used + (np.int64(1) << size_class)
-    return used
+    heads[_USED] = start + room(size_class)
+    return start
 
 
 @njit(cache=True)
-def _release(pool, heads, block, size_class):
-    pool[block] = heads[size_class]
-    heads[size_class] = block
+def _release(pool, heads, start, size_class):
+    pool[start] = heads[size_class]
+    heads[size_class] = start
 
 
 @njit(cache=True)
-def _repack(p):
-    """Lay all vectors side by side in blocks of the smallest sufficient size."""
+def _mark(p, start, size_class, kept):
+    """Mark a vector with its size class, keeping the owner's bits of an earlier mark."""
+    p.pool[start - 1] = (kept & ~_CLASS) | size_class
+
+
+@njit(cache=True)
+def _move(p, part, count, old, start, to, size_class):
+    """Copy a vector and its header, from the words `old`, to another place."""
+    header = np.int64(p.heads[_HEADER])
+    for k in range(-header, count):
+        p.pool[to + k] = old[start + k]
+    _mark(p, to, size_class, p.pool[to - 1])
+    p.vec[part, 1] = to
+
+
+@njit(cache=True)
+def _repack(p, growing):
+    """Lay all vectors side by side in blocks of the smallest sufficient size, that of a growing
+    part with room for one more."""
     old = p.pool[: p.heads[_USED]].copy()
     p.heads[:_SIZES] = NONE
-    used = np.int64(0)
+    p.heads[_USED] = 0
     for part in range(p.heads[PARTS_USED] if p.heads[PARTS_USED] > 0 else p.vec.shape[0]):
-        count = p.vec[part, 0]
-        if count < 2:
+        count = np.int64(p.vec[part, 0])
+        wanted = count + (part == growing)
+        if wanted < 2:
             continue
-        size_class = 1
-        while (1 << size_class) < count:
-            size_class += 1
-        start = p.vec[part, 1]
-        for k in range(count):
-            p.pool[used + k] = old[start + k]
-        p.vec[part, 1] = used
-        p.klass[part] = size_class
-        used += np.int64(1) << size_class
-    p.heads[_USED] = used
+        size_class = _class_for(wanted)
+        start = _allocate(p.pool, p.heads, size_class)
+        if count == 1:
+            _begin(p, part, start, size_class)
+        else:
+            _move(p, part, count, old, np.int64(p.vec[part, 1]), start, size_class)
+
+
+@njit(cache=True)
+def _begin(p, part, start, size_class):
+    """Make a vector of a part of one."""
+    for k in range(1, np.int64(p.heads[_HEADER]) + 1):
+        p.pool[start - k] = 0
+    _mark(p, start, size_class, 0)
+    p.pool[start] = p.vec[part, 1]
+    p.vec[part, 1] = start
+
+
+@njit(cache=True)
+def _grow(p, part, count):
+    """Give a full vector, or a part of one, room for one more."""
+    start = np.int64(p.vec[part, 1])
+    size_class = np.int64(0) if count == 1 else np.int64(p.pool[start - 1] & _CLASS) + 1
+    to = _allocate(p.pool, p.heads, size_class)
+    if to == NONE:
+        _repack(p, part)
+    elif count == 1:
+        _begin(p, part, to, size_class)
+    else:
+        _move(p, part, count, p.pool, start, to, size_class)
+        _release(p.pool, p.heads, start, size_class - 1)
 
 
 @njit(cache=True, forceinline=True)
 def join(p, item, part):
     """Add an item that is in no part."""
-    count = p.vec[part, 0]
+    count = np.int64(p.vec[part, 0])
     if count == 0:
         p.vec[part, 1] = item
-        p.klass[part] = 0
     else:
-        size_class = np.int64(p.klass[part])
-        if count == np.int64(1) << size_class:
-            block = _allocate(p.pool, p.heads, size_class + 1)
-            if block == NONE:
-                _repack(p)
-                block = _allocate(p.pool, p.heads, size_class + 1)
-            start = p.vec[part, 1]
-            if count == 1:
-                p.pool[block] = start
-            else:
-                for k in range(count):
-                    p.pool[block + k] = p.pool[start + k]
-                _release(p.pool, p.heads, start, size_class)
-            p.vec[part, 1] = block
-            p.klass[part] = size_class + 1
+        if count == 1 or count == room(np.int64(p.pool[p.vec[part, 1] - 1] & _CLASS)):
+            _grow(p, part, count)
         p.pool[p.vec[part, 1] + count] = item
     p.items[0, item] = part
     p.items[1, item] = count
@@ -132,9 +181,8 @@ def leave(p, item):
     """Remove an item from its part; the last member takes its place. Returns the members left."""
     part = p.items[0, item]
     place = p.items[1, item]
-    left = p.vec[part, 0] - 1
-    start = p.vec[part, 1]
-    size_class = np.int64(p.klass[part])
+    left = np.int64(p.vec[part, 0]) - 1
+    start = np.int64(p.vec[part, 1])
     p.items[0, item] = NONE
     p.vec[part, 0] = left
     if left == 0:
@@ -142,27 +190,24 @@ def leave(p, item):
     last = p.pool[start + left]
     p.pool[start + place] = last
     p.items[1, last] = place  # harmless when item is the last: it has left already
+    size_class = np.int64(p.pool[start - 1] & _CLASS)
     if left == 1:
         p.vec[part, 1] = p.pool[start]
-        p.klass[part] = 0
         _release(p.pool, p.heads, start, size_class)
-    elif left <= (np.int64(1) << size_class) >> 2:
-        block = _allocate(p.pool, p.heads, size_class - 1)
-        if block != NONE:
-            for k in range(left):
-                p.pool[block + k] = p.pool[start + k]
+    elif 4 * left <= room(size_class):
+        to = _allocate(p.pool, p.heads, size_class - 2)
+        if to != NONE:
+            _move(p, part, left, p.pool, start, to, size_class - 2)
             _release(p.pool, p.heads, start, size_class)
-            p.vec[part, 1] = block
-            p.klass[part] = size_class - 1
     return left
 
 
 @njit(cache=True)
 def new_part(p):
     """The id of an empty part; ids of emptied parts are used again."""
-    part = p.heads[_FREE_PART]
+    part = p.heads[FREE_PART]
     if part != NONE:
-        p.heads[_FREE_PART] = p.vec[part, 1]
+        p.heads[FREE_PART] = p.vec[part, 1]
     else:
         part = p.heads[PARTS_USED]
         p.heads[PARTS_USED] = part + 1
@@ -172,17 +217,19 @@ def new_part(p):
 @njit(cache=True)
 def free_part(p, part):
     """Give back the id of an emptied part."""
-    p.vec[part, 1] = p.heads[_FREE_PART]
-    p.heads[_FREE_PART] = part
+    p.vec[part, 1] = p.heads[FREE_PART]
+    p.heads[FREE_PART] = part
 
 
-def check_partition(p: Partition) -> tuple[bool, str]:
+def check_partition(p: Partition, header: int = 1) -> tuple[bool, str]:
     """Whether every member is where its item says, and every item is in the vector of its part.
 
     The arrays may come from a damaged file, and compiled code follows any index: so nothing is
     followed here that has not been compared with its bounds.
     """
     parts, used = p.vec.shape[0], int(p.heads[_USED])
+    if p.heads[_HEADER] != header:
+        return False, f"headers of {p.heads[_HEADER]} words, expected {header}"
     if not 0 <= used <= p.pool.size:
         return False, f"{used} entries of a pool of {p.pool.size} are in use"
     owner = p.items[0, :].astype(np.int64)
@@ -193,11 +240,13 @@ def check_partition(p: Partition) -> tuple[bool, str]:
     bad = np.flatnonzero(counts != p.vec[:, 0])
     if bad.size:
         return False, f"part {bad[0]} counts {p.vec[bad[0], 0]} members but has {counts[bad[0]]}"
-    size_class, start = p.klass.astype(np.int64), p.vec[:, 1].astype(np.int64)
-    room = np.int64(1) << np.minimum(size_class, _SIZES)
-    outside = (size_class >= _SIZES) | (room < counts) | (start < 0) | (start + room > used)
-    outside |= size_class == 0
-    bad = np.flatnonzero(np.where(counts > 1, outside, (counts == 1) & (size_class != 0)))
+    several = np.flatnonzero(counts > 1)
+    start = p.vec[several, 1].astype(np.int64)
+    outside = (start < header) | (start >= used)
+    size_class = p.pool[np.where(outside, 0, start - 1)].astype(np.int64) & _CLASS
+    outside |= size_class >= _SIZES
+    rooms = (2 + (size_class & 1)) << np.minimum(size_class >> 1, _SIZES // 2)
+    bad = several[outside | (rooms < counts[several]) | (start + rooms > used)]
     if bad.size:
         return False, f"the vector of part {bad[0]} is too small or outside the pool"
     wrong = int(_first_misplaced(p))
@@ -207,7 +256,7 @@ def check_partition(p: Partition) -> tuple[bool, str]:
     if overlap >= 0:
         return False, f"the vector of part {overlap} overlaps another block"
     if overlap < NONE:
-        return False, f"the free blocks of 2^{-2 - overlap} entries overlap or leave the pool"
+        return False, f"the free blocks of size class {-2 - overlap} overlap or leave the pool"
     if not _check_free_parts(p):
         return False, "the list of free parts is broken"
     return True, ""
@@ -227,24 +276,25 @@ def _first_misplaced(p):
 
 @njit(cache=True)
 def _first_overlap(p):
-    """The first part whose vector is not its own; -2 - k if the free blocks of 2^k are broken."""
-    used = np.int64(p.heads[_USED])
+    """The first part whose vector is not its own; -2 - k if the free blocks of size
+    class k are broken."""
+    used, header = np.int64(p.heads[_USED]), np.int64(p.heads[_HEADER])
     taken = np.zeros(p.pool.size, dtype=np.bool_)
     for size_class in range(_SIZES):
-        block = np.int64(p.heads[size_class])
-        while block != NONE:
-            end = block + (np.int64(1) << size_class)
-            if size_class == 0 or block < 0 or end > used or taken[block:end].any():
+        start = np.int64(p.heads[size_class])
+        while start != NONE:
+            end = start + room(size_class)
+            if start < header or end > used or taken[start - header : end].any():
                 return -2 - size_class
-            taken[block:end] = True
-            block = np.int64(p.pool[block])
+            taken[start - header : end] = True
+            start = np.int64(p.pool[start])
     for part in range(p.vec.shape[0]):
         if p.vec[part, 0] > 1:
             start = np.int64(p.vec[part, 1])
-            end = start + (np.int64(1) << np.int64(p.klass[part]))
-            if taken[start:end].any():
+            end = start + room(np.int64(p.pool[start - 1] & _CLASS))
+            if taken[start - header : end].any():
                 return part
-            taken[start:end] = True
+            taken[start - header : end] = True
     return -1
 
 
@@ -253,7 +303,7 @@ def _check_free_parts(p):
     """Whether the ids handed out are the parts with members and those on the free list. Ids that
     are the caller's own (as groups are to their outcomes) are not handed out here."""
     handed_out = np.int64(p.heads[PARTS_USED])
-    part = np.int64(p.heads[_FREE_PART])
+    part = np.int64(p.heads[FREE_PART])
     if not 0 <= handed_out <= p.vec.shape[0]:
         return False
     if handed_out == 0:

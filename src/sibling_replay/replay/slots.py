@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sibling_replay.replay.arrays import I64
 from sibling_replay.replay.index import groups_of
-from sibling_replay.replay.intern import touch_key
+from sibling_replay.replay.intern import fetch_key
 from sibling_replay.replay.memory import MOST_ADDED, Memory, evict, place
 from sibling_replay.replay.opened import (
     ADDED,
@@ -95,7 +95,7 @@ def put_rows(handle, slots, rows):
     for i in range(slots.size):
         slot = slots[i]
         if index.items.shape[1] > 0:
-            h = touch_key(keys, groups_of(index), rows[i])
+            h = fetch_key(keys, groups_of(index), rows[i])
         if stamps[slot] == MOST_ADDED:
             counts[LIVE] += 1
         else:

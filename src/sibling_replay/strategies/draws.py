@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from sibling_replay.replay.index import draw_subset, find, look_up_groups, pick_all, stratify
+from sibling_replay.replay.index import (
+    draw_subset,
+    find,
+    look_up_groups,
+    pick_all,
+    stratify,
+    sum_of,
+)
 from sibling_replay.replay.opened import (
     ADDED,
     LIVE,
@@ -90,7 +97,7 @@ def draw_prioritized(handle, uniforms, start, block, size, beta, normalize, trai
             means[b] = index.tree[np.uint64(anchors[b])]
     else:
         for b in range(size):
-            means[b] = index.sums[np.uint64(groups[b])] / group_sizes[b]
+            means[b] = sum_of(index, groups[b]) / group_sizes[b]
     floors = index.slot_floors if trained == ANCHOR else index.group_floors
     floor = floors[-1] if floors.size > 0 else 0.0
     write_weights(means, total, counts[LIVE], floor, beta, normalize, weights)

@@ -26,6 +26,7 @@ from sibling_replay.replay.index import (
     pick,
     rebuild,
     stratify,
+    sum_of,
 )
 from sibling_replay.strategies.power import write_powers
 from sibling_replay.strategies.weights import BY_BATCH, write_weights
@@ -188,7 +189,7 @@ def _single_outcomes(memory, batch, method, rng):
 @njit(**_KERNEL)
 def _whole_groups(memory, batch):
     """The mean over a group is the mean over its outcomes, weighted by their counts."""
-    width = memory.counts.size // memory.entries.sums.size
+    width = memory.counts.size // memory.entries.vec.shape[0]
     term = 0
     for b in range(batch.anchors.size):
         batch.slots[b] = batch.anchors[b]
@@ -230,7 +231,7 @@ def _weigh(index, batch, method, beta, live):
         if method == PER:
             means[b] = index.tree[batch.anchors[b]]
         else:
-            means[b] = index.sums[group] / index.vec[group, 0]
+            means[b] = sum_of(index, group) / index.vec[group, 0]
     write_weights(means, index.tree[-1], live, 0.0, beta, BY_BATCH, batch.weights)
 
 
