@@ -16,6 +16,7 @@ from sibling_replay import (
     SiblingAverage,
     SiblingModel,
     SiblingSample,
+    SlotSampler,
     Strategy,
     Uniform,
 )
@@ -93,9 +94,9 @@ def columns(batch: Batch) -> dict[str, bytes]:
     return found
 
 
-def snapshot(state: ReplayBuffer | Mapping[str, Any]) -> dict[str, bytes]:
+def snapshot(state: ReplayBuffer | SlotSampler | Mapping[str, Any]) -> dict[str, bytes]:
     """A state as bytes. The unused end of a pool holds nothing and is left out."""
-    if isinstance(state, ReplayBuffer):
+    if isinstance(state, (ReplayBuffer, SlotSampler)):
         state = state.state_dict()
     taken = {"header": json.dumps(state["header"], sort_keys=True).encode()}
     for name, array in state.items():

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from sibling_replay import Field, ReplayBuffer, Strategy
+from sibling_replay import Field, ReplayBuffer, SlotSampler, Strategy
 
 SCALARS = st.one_of(
     st.none(),
@@ -46,7 +46,7 @@ def fresh(strategy: Strategy, form: str) -> ReplayBuffer:
     return ReplayBuffer(fields, 5, strategy, seed=0, **FORMS[form])
 
 
-def attempt(buffer: ReplayBuffer, call: Any) -> bool:
+def attempt(buffer: ReplayBuffer | SlotSampler, call: Any) -> bool:
     """Whether the call worked; if not, it must have left no trace."""
     before = snapshot(buffer)
     try:
@@ -98,3 +98,35 @@ def test_junk_in_random_places(data, name, form) -> None:
     assert_valid(buffer)
     if worked:
         buffer.sample(7)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's own, for signalling NaNs
+@given(st.data(), st.sampled_from(list(STRATEGIES)))
+@settings(max_examples=150, deadline=None)
+def test_junk_for_a_slot_sampler(data, name) -> None:
+    strategy = STRATEGIES[name]
+    sampler = SlotSampler(6, strategy, key_bytes=8 if strategy.needs_groups else 0, seed=0)
+    batches = []
+    slots = st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True)
+    for _ in range(data.draw(st.integers(1, 12))):
+        action = data.draw(st.sampled_from(["put", "put", "remove", "sample", "update"]))
+        if action == "put":
+            places = data.draw(slots)
+            keys = [0, 1, 0, 2][: len(places)] if strategy.needs_groups else None
+            given = [places, keys, None]
+            for place in data.draw(st.lists(st.integers(0, 2), max_size=2)):
+                given[place] = data.draw(JUNK)
+            attempt(sampler, lambda g=given: sampler.put(*g))
+        elif action == "remove":
+            places = data.draw(slots | JUNK)
+            attempt(sampler, lambda p=places: sampler.remove(p))
+        elif action == "sample":
+            size = data.draw(st.integers(1, 4) | SCALARS)
+            size = 3 if isinstance(size, int) and size > 10**6 else size
+            attempt(sampler, lambda s=size: batches.append(sampler.sample(s)))
+        elif batches:
+            batch = data.draw(st.sampled_from(batches))
+            td = data.draw(JUNK | hnp.arrays("f8", len(batch), elements=st.floats(0, 1e300)))
+            attempt(sampler, lambda b=batch, t=td: sampler.update_priorities(b, t))
+    ok, why = sampler.check_valid()
+    assert ok, why
