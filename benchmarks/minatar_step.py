@@ -203,7 +203,8 @@ def report(game: str, found: dict[str, Any]) -> tuple[str, bool]:
         f"Microseconds per environment step, one core ({platform.machine()}), full buffers of "
         f"{FILL:,}, batch 32, one update a step;",
         f"medians of {PIECES} interleaved pieces of {PIECE} steps, parts over {SPLIT_STEPS:,} "
-        "further steps. Written by `make bench-minatar`.",
+        "further steps, each timed by itself: they need not add up to the step. No evaluations. "
+        "Written by `make bench-minatar`.",
         "",
         f"| | step | of plain | {' | '.join(parts)} |",
         f"|---|---:|---:|{'---:|' * len(parts)}",

@@ -60,7 +60,7 @@ def draw_support(
             f"{what}: {size:.0f}", (size, 0.02), rotation=90, fontsize=7, ha="right", va="bottom"
         )
     right.set(xscale="log", ylim=(0.0, 1.03), xlabel="transitions in a bucket (phi(s), a)")
-    right.set_ylabel("part of transitions in one as large")
+    right.set_ylabel("part of all, in one as large")
     canvas.savefig(path, dpi=DPI)
 
 
