@@ -102,7 +102,7 @@ class Sampling(ABC):
     @property
     def masses(self) -> F64:
         """priority^alpha of the live slots (a copy)."""
-        return self._memory.masses.copy()
+        return np.array(self._memory.masses)
 
     @property
     def groups(self) -> I64:

@@ -126,7 +126,7 @@ class SlotSampler(Sampling):
     @property
     def masses(self) -> F64:
         """priority^alpha of every slot (a copy); 0 where it is empty."""
-        return self._memory.index.tree[: self.capacity].copy()
+        return np.array(self._memory.index.tree[: self.capacity])
 
     @property
     def groups(self) -> I64:

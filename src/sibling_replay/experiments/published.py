@@ -40,12 +40,13 @@ def grid() -> dict[tuple[str, float, float, str], Published]:
     numbers = {}
     for name in ("grid_bandit.csv", "grid_twochains.csv", "grid_frozenlake.csv"):
         for row in _rows(name):
-            cell = (row["env"], float(row["alpha"]), float(row["beta"]))
+            env, alpha, beta = row["env"], float(row["alpha"]), float(row["beta"])
             for column in ("per_auc", "sample_auc"):
-                numbers[(*cell, column)] = _number(row[f"{column}_mean"], row[f"{column}_se"])
+                number = _number(row[f"{column}_mean"], row[f"{column}_se"])
+                numbers[env, alpha, beta, column] = number
             half = (float(row["diff_ci_high"]) - float(row["diff_ci_low"])) / 2.0
             se = half / critical_value(SEEDS, COMPARISONS)
-            numbers[(*cell, "diff")] = _number(row["diff_mean"], str(se))
+            numbers[env, alpha, beta, "diff"] = _number(row["diff_mean"], str(se))
     return numbers
 
 
@@ -93,7 +94,7 @@ def distortion() -> dict[tuple[str, str], Published]:
 
 
 def _rows(name: str) -> list[dict[str, str]]:
-    text = files("sibling_replay.experiments").joinpath("paper", name).read_text("utf-8")
+    text = (files("sibling_replay.experiments") / "paper" / name).read_text("utf-8")
     return list(csv.DictReader(text.splitlines()))
 
 

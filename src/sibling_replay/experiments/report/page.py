@@ -76,4 +76,4 @@ def _rounded(data: Any) -> Any:
 
 
 def _template(name: str) -> str:
-    return files(__package__).joinpath("templates", name).read_text("utf-8")
+    return (files(__package__) / "templates" / name).read_text("utf-8")
