@@ -130,7 +130,7 @@ def _open_npz(path: Path) -> Columns | None:
     try:
         with zipfile.ZipFile(path) as archive:
             members = dict.fromkeys(archive.namelist()).keys()
-    except (zipfile.BadZipFile, OSError) as error:
+    except Exception as error:  # the reader of zip raises anything on damaged bytes
         raise BadFile(f"{path} is not a complete .npz file: {error}") from error
     if members >= _SAVED_BUFFER:
         return None
