@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import fnmatch
-import hashlib
 import json
 import os
 import platform
@@ -48,7 +47,6 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.log.open("w"),
-            env=environment(name),
             text=True,
         )
 
@@ -74,21 +72,6 @@ def interpreter(name: str) -> Path:
         return python_of(name)
     project = ROOT / ".venv" / "bin" / "python"
     return project if project.exists() else Path(sys.executable)
-
-
-def environment(name: str) -> dict[str, str]:
-    """Environment variables, with a kernel cache for our sources exactly as they are.
-
-    Numba's cache notices a change of the file a kernel is in, not of a file it takes another
-    kernel from, and a benchmark must never run yesterday's code.
-    """
-    if name in RECIPES:
-        return dict(os.environ)
-    digest = hashlib.sha256()
-    for path in sorted((ROOT / "src").rglob("*.py")):
-        digest.update(path.read_bytes())
-    cache = ENVIRONMENTS / "numba" / digest.hexdigest()[:16]
-    return {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
 
 
 def race(workers: list[Worker], cell: dict, rounds: int, seconds: float) -> dict:
@@ -139,8 +122,7 @@ def measure_startup() -> dict:
 def run_ours(script: str, *arguments: str) -> dict:
     """Run one of our scripts in a fresh process; its last line of output is its answer."""
     command = [interpreter("ours"), HERE / script, *arguments]
-    own = environment("ours")
-    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=own).stdout
+    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     return json.loads(out.splitlines()[-1])
 
 

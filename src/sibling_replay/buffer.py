@@ -28,7 +28,7 @@ from sibling_replay.schema import (
     fields_of_env,
     form_of,
 )
-from sibling_replay.staging import Staging, slots_as_array
+from sibling_replay.staging import Staging, as_array
 from sibling_replay.strategies import Strategy
 from sibling_replay.strategies.draws import draw_uniform
 
@@ -140,11 +140,13 @@ class ReplayBuffer(Sampling):
 
         For a host library that draws for itself. Such a batch can refresh priorities like any.
         """
-        chosen = slots_as_array(slots)
-        if not 1 <= chosen.size <= self._largest_batch:
-            raise ValueError(f"expected 1 to {self._largest_batch} slots, got {chosen.size}")
+        chosen = as_array("slots", slots)
+        if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or chosen.size == 0:
+            raise ValueError(f"slots must be a list of whole numbers, not {slots!r}")
+        if chosen.size > self._largest_batch:
+            raise ValueError(f"slots must be at most {self._largest_batch}, got {chosen.size}")
         if len(self) == 0:
-            raise ValueError("an empty buffer has no slots to take")
+            raise ValueError("slots must be of entries, and this buffer is empty")
         if not (chosen.min() >= 0 and chosen.max() < len(self)):
             raise ValueError(
                 f"slots must be from 0 to {len(self) - 1}, got {chosen.min()} to {chosen.max()}"

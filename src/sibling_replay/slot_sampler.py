@@ -13,7 +13,7 @@ from sibling_replay.replay.memory import MOST_ADDED, Memory
 from sibling_replay.replay.slots import SlotMemory, put_rows, remove_slots
 from sibling_replay.rng import Uniforms
 from sibling_replay.sampling import Sampling
-from sibling_replay.staging import slots_as_array, whole_number
+from sibling_replay.staging import as_array, whole_number
 from sibling_replay.strategies import Law, Strategy, Uniform
 
 _INTEGER_BYTES = 8
@@ -110,7 +110,13 @@ class SlotSampler(Sampling):
 
     def _slots(self, slots: ArrayLike) -> I64:
         """Slots as the kernels take them, or an error that names what is wrong."""
-        places = slots_as_array(slots)
+        given = as_array("slots", slots)
+        if given.dtype.kind not in "iu" or given.ndim > 1:
+            raise TypeError(
+                f"slots must be a whole number or a list of them, not {given.dtype} of shape "
+                f"{given.shape}"
+            )
+        places = given.reshape(-1)
         if places.size and not 0 <= places.min() <= places.max() < self.capacity:
             outside = places[(places < 0) | (places >= self.capacity)]
             raise ValueError(f"slot {outside[0]} is not one of {self.capacity}")
@@ -224,7 +230,7 @@ def _write_cells(name: str, values: ArrayLike | None, cells: U8) -> None:
         )
     if values is None:
         return
-    array = np.asarray(values)
+    array = as_array(name, values)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"{name} must be numbers, not {array.dtype}")
     array = array.reshape(1) if array.ndim == 0 else array

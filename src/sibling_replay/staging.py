@@ -232,7 +232,7 @@ def _cast(array: NDArray[Any], field: Field, label: str) -> NDArray[Any]:
 
 def td_errors_as_array(td_errors: Any, shape: tuple[int, ...]) -> NDArray[Any]:
     """TD errors of a batch as an array of a dtype the kernels are compiled for."""
-    given = td_errors if type(td_errors) is np.ndarray else _as_array(td_errors)
+    given = td_errors if type(td_errors) is np.ndarray else as_array("the TD errors", td_errors)
     if given.shape != shape:
         raise ValueError(f"expected {shape[0]} TD errors, got shape {given.shape}")
     dtype = given.dtype
@@ -243,25 +243,14 @@ def td_errors_as_array(td_errors: Any, shape: tuple[int, ...]) -> NDArray[Any]:
     return given.astype(np.float64)
 
 
-def _as_array(td_errors: Any) -> NDArray[Any]:
+def as_array(what: str, values: Any) -> NDArray[Any]:
+    """Values as an array, or an error that says of what."""
     try:
-        return np.asarray(td_errors)
+        return np.asarray(values)
     except Exception as error:  # a ragged list, a tensor that still requires gradients, ...
-        raise ValueError(f"the TD errors cannot be read as an array: {error}") from error
-
-
-def slots_as_array(slots: Any) -> NDArray[Any]:
-    """Slots as a list of whole numbers."""
-    try:
-        given = np.asarray(slots)
-    except Exception as error:
-        raise ValueError(f"slots cannot be read as an array: {error}") from error
-    if given.dtype.kind not in "iu" or given.ndim > 1:
-        raise TypeError(
-            f"slots must be a whole number or a list of them, not {given.dtype} of shape "
-            f"{given.shape}"
-        )
-    return given.reshape(-1)
+        raise ValueError(
+            f"{what} cannot be read as an array: {what} must be numbers ({error})"
+        ) from error
 
 
 def importance_exponent(beta: Any) -> float:

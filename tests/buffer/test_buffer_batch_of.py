@@ -59,10 +59,10 @@ def test_a_subset_average_refreshes_the_chosen_ones():
 @pytest.mark.parametrize("slots", [[-1], [53], [0.5], [[0]], [], [True], "0", None, [[1], [1, 2]]])
 def test_what_are_no_slots_is_refused(slots):
     buffer = churned_buffer(Prioritized())
-    with pytest.raises((TypeError, ValueError), match="slots"):
+    with pytest.raises(ValueError, match="slots must be"):
         buffer.batch_of(slots)
 
 
 def test_an_empty_buffer_has_no_slots():
-    with pytest.raises(ValueError, match="empty buffer has no slots"):
+    with pytest.raises(ValueError, match="slots must be"):
         new_buffer(Prioritized(), 4).batch_of([0])

@@ -237,7 +237,7 @@ def test_the_finest_encoder_with_enough_support_is_recommended() -> None:
     assert recommend([coarse, good, thin, rare]) is good
     assert recommend([thin, rare]) is rare
     other = replace(rare, file=replace(rare.file, config=replace(rare.file.config, loss="mse")))
-    with pytest.raises(AssertionError):
+    with pytest.raises(ValueError, match="of one loss"):
         recommend([good, other])  # nats and squares
     frame = support_frame([coarse, good])
     assert frame["paper_perplexity"].to_list() == [None, 8.7]

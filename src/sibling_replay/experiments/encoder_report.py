@@ -76,7 +76,9 @@ def recommend(inspections: Sequence[Inspection]) -> Inspection:
     fewest keys. If none has enough support, the one that comes closest. All must be of one loss:
     nats and squares are of different sizes.
     """
-    assert len({one.file.config.loss for one in inspections}) == 1
+    losses = {one.file.config.loss for one in inspections}
+    if len(losses) != 1:
+        raise ValueError(f"encoders of one loss can be compared, not of {', '.join(losses)}")
     enough = [one for one in inspections if one.supported]
     if not enough:
         return max(inspections, key=lambda one: one.support.fraction_supported)

@@ -12,7 +12,6 @@ F32: TypeAlias = NDArray[np.float32]
 I64: TypeAlias = NDArray[np.int64]
 I32: TypeAlias = NDArray[np.int32]
 U8: TypeAlias = NDArray[np.uint8]
-U16: TypeAlias = NDArray[np.uint16]
 U32: TypeAlias = NDArray[np.uint32]
 U64: TypeAlias = NDArray[np.uint64]
 

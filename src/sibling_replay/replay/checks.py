@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from sibling_replay.replay.arrays import F64, I64, U32
-from sibling_replay.replay.index import Index, check_groups, group_sums
+from sibling_replay.replay.index import Index, check_groups, first_overworn, group_sums
 from sibling_replay.replay.intern import KeyTable, first_bad_place
 from sibling_replay.replay.partition import NONE, PARTS_USED, Partition, check_partition
 from sibling_replay.replay.payload import Layout
@@ -105,6 +105,9 @@ def check_index(index: Index, live: I64) -> tuple[bool, str]:
     ok, why = check_groups(index)
     if not ok:
         return False, f"groups: {why}"
+    worn = int(first_overworn(index))
+    if worn >= 0:
+        return False, f"the sum of group {worn} is worn beyond what is let be"
     sums = group_sums(index)
     exact = np.bincount(
         index.items[0, live].astype(np.int64), weights=masses[live], minlength=sums.size

@@ -124,8 +124,18 @@ def _write_sum(index, start, total, wear):
 def wear_of(index, group):
     """Bound on the relative error of s_g, in units of 2^-49."""
     if index.vec[group, 0] < 2:
-        return 0
+        return np.int64(0)
     return np.int64(index.pool[index.vec[group, 1] + _MARK]) >> CLASS_BITS
+
+
+@njit(cache=True)
+def first_overworn(index):
+    """The first group whose sum is more worn than sums are let, or less than not at all; -1 if
+    none is."""
+    for group in range(index.vec.shape[0]):
+        if not 0 <= wear_of(index, group) <= _MOST_WEAR:
+            return group
+    return -1
 
 
 @njit(cache=True)
