@@ -5,7 +5,7 @@ rate, every step updates. Pieces of every contestant are timed in turn, so that 
 machine does hits all of them alike. The plain loop is written as CleanRL writes its DQN: a NumPy
 ring, uniform draws, a target of the largest value, torch's default Adam; with the same network, and
 one forward pass less than Double DQN needs. The split is measured on further steps of the same
-sessions, with a clock around each part.
+sessions, with a clock around each part. Below it, the ways to write an update (minatar_update.py).
 
     python benchmarks/minatar_step.py [--game SpaceInvaders] [--encoder FILE] [--out FILE]
 """
@@ -31,6 +31,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from minatar_update import table as update_table
 from torch.nn import functional as F
 
 from sibling_replay.checkpoint import RollingCheckpoint
@@ -229,6 +230,7 @@ def report(game: str, found: dict[str, Any]) -> tuple[str, bool]:
     for what, value, bound in checks:
         verdict = "pass" if value <= bound else "FAIL"
         lines.append(f"* {verdict}: {what} {value:.3g} (<= {bound:g})")
+    lines += ["", *update_table(game)]
     return "\n".join(lines) + "\n", all(value <= bound for _, value, bound in checks)
 
 

@@ -1,5 +1,6 @@
-"""The MinAtar learner for a CPU: `DoubleDQN.update` written out, 0.7 of its time.
+"""The MinAtar learner for a CPU: `DoubleDQN.update` written out.
 
+Of the ways that benchmarks/minatar_update.py times it is the fastest, before `torch.compile`.
 The same arithmetic for one network, `MinAtarNetwork`, without what a CPU pays for generality: no
 graph is recorded, gradients are written where they stay, and all parameters are one vector, so that
 clipping and Adam are one pass each. Activations are channels last throughout, as observations are.
