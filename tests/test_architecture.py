@@ -20,7 +20,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # From the bottom up. Parts in one row are neighbours that do not import each other, unless the row
 # is a single composition (the buffer and its helpers).
 ROWS: list[set[str]] = [
-    {"rng", "kernel_cache"},
+    {"rng", "kernel_cache", "adam_state"},
     {"replay"},
     {"diagnostics", "envs", "grouping", "strategies"},
     {"schema", "staging", "checkpoint", "sampling", "buffer", "slot_sampler"},
@@ -33,7 +33,7 @@ ROW_OF = {part: row for row, parts in enumerate(ROWS) for part in parts}
 
 # Where a library may be imported; path prefixes inside the package.
 ALLOWED = {
-    "torch": ("training/torch_", "grouping/vqvae", "integrations/"),
+    "torch": ("adam_state", "training/torch_", "grouping/vqvae", "integrations/"),
     "polars": ("experiments/",),
     "matplotlib": ("experiments/figures/matplotlib_ink",),
     "plotly": ("experiments/report/",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import threading
 import warnings
 import zipfile
@@ -143,9 +144,8 @@ class RollingCheckpoint:
         return None
 
     def remove(self) -> None:
-        """Forget both states: what they were for is finished."""
-        for path in (self.newest, self.previous):
-            path.unlink(missing_ok=True)
+        """Delete the directory: what its states were for is finished."""
+        shutil.rmtree(self.directory, ignore_errors=True)
 
 
 def compare_headers(saved: Mapping[str, Any], own: Mapping[str, Any]) -> None:

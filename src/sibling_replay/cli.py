@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -22,13 +22,13 @@ try:
 
     from sibling_replay.experiments import display, store
     from sibling_replay.experiments.encoder_commands import vqvae
-    from sibling_replay.experiments.jobs import Backend, JobFunction
+    from sibling_replay.experiments.jobs import FROM_SCRATCH, Backend, JobFunction, Resumable
     from sibling_replay.experiments.local_backend import LocalBackend
     from sibling_replay.experiments.microscope_command import diagnose
     from sibling_replay.experiments.minatar_job import MinAtarJob
     from sibling_replay.experiments.minatar_plan import MinAtarPlan
     from sibling_replay.experiments.report.command import report
-    from sibling_replay.experiments.runner import Progress, Report, run_study
+    from sibling_replay.experiments.runner import Report, run_study
     from sibling_replay.experiments.study_commands import AnyStudy, Out, collect, status, table
 except ImportError as error:  # pragma: no cover
     raise SystemExit(
@@ -100,7 +100,7 @@ def reproduce(
         plan = MinAtarPlan(env, method, condition, seeds, steps, job)
         chosen = _backend(backend, workers, address, job)
         report = plan.carry_out(
-            out, select_lr, lambda runs, title: _run(runs, out, chosen, title, job.forget)
+            out, select_lr, lambda runs, title: _run(runs, out, chosen, title, job)
         )
         return _finish(report, out)
     if condition or steps is not None or select_lr:
@@ -218,17 +218,11 @@ def _run(
     out: Path,
     backend: Backend,
     title: str,
-    stored: Callable[[Run], None] = lambda run: None,
+    jobs: Resumable = FROM_SCRATCH,
 ) -> Report:
-    """Do the runs, showing progress; `stored` is called with each as soon as its result is safe."""
+    """Do the runs, showing progress."""
     with display.StudyDisplay(display.new_console(), title) as shown:
-
-        def observe(progress: Progress) -> None:
-            shown.observe(progress)
-            if progress.last is not None and progress.last.result is not None:
-                stored(progress.last.run)
-
-        return run_study(runs, out, backend, observe)
+        return run_study(runs, out, backend, shown.observe, jobs)
 
 
 def _finish(report: Report, where: Path) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from types import TracebackType
 
 import polars as pl
@@ -14,6 +15,7 @@ from rich.table import Table
 from sibling_replay.experiments.minatar_coverage import PAPER_STEPS
 from sibling_replay.experiments.runner import Progress
 
+NEWS_EVERY = 600.0  # seconds without a word, where no bar is shown
 CLOSE = 3.0  # combined standard errors beyond which a number is marked as different
 
 
@@ -52,6 +54,8 @@ class StudyDisplay:
             disable=not self.live,
         )
         self.task = self.bar.add_task(title, total=None, runs="", rate="", left="")
+        self._begun = False
+        self._said = time.monotonic()
 
     def __enter__(self) -> StudyDisplay:
         self.bar.start()
@@ -73,14 +77,20 @@ class StudyDisplay:
         self.bar.update(
             self.task,
             total=now.total,
-            completed=ended,
+            completed=ended + now.underway,
             runs=f"{ended}/{now.total} runs{failed}",
             rate=rate,
             left=left,
         )
-        if now.last is None:
+        if not self._begun:
+            self._begun = True
             todo = now.total - now.already
             self._say(f"{self.title}: {now.total} runs, {now.already} already done, {todo} to do")
+        if now.last is None:
+            quiet = time.monotonic() - self._said
+            if not self.live and quiet > NEWS_EVERY and now.underway:
+                share = (ended + now.underway) / now.total
+                self._say(f"[{ended}/{now.total}] {share:.1%} of all  {rate}  {left}")
             return
         name, took = now.last.run.id, duration(now.last.seconds)
         if now.last.result is None:
@@ -89,6 +99,7 @@ class StudyDisplay:
             self._say(f"[{ended}/{now.total}] {name}  {took}  {rate}  {left}")
 
     def _say(self, line: str) -> None:
+        self._said = time.monotonic()
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 

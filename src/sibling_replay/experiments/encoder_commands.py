@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 from rich.console import Console
 
+from sibling_replay.checkpoint import RollingCheckpoint
 from sibling_replay.envs import GAMES
-from sibling_replay.experiments.display import new_console
+from sibling_replay.experiments.display import duration, new_console
 from sibling_replay.experiments.encoder_report import (
     LEAST_MEDIAN,
     LEAST_SUPPORTED,
@@ -60,7 +62,7 @@ class Train:
     updates: int = 100_000
     """Minibatches of 256 (paper: 100,000)."""
     out: Path = Path("encoders")
-    """Directory; gets <name>/ with observations and checkpoints, and <name>.npz."""
+    """Directory; gets the observations, <name>.npz, and <name>/ with checkpoints until then."""
 
     def run(self, console: Console) -> int:
         config = EncoderConfig(
@@ -177,17 +179,34 @@ def trained_encoder(config: EncoderConfig, out: Path, console: Console) -> Encod
         return file
     from sibling_replay.training.torch_vqvae import train_encoder  # torch is slow to import
 
+    before: tuple[float, int] | None = None  # when it last reported, and the update
+
     def observe(progress: Progress) -> None:
-        if progress.update % REPORT_EVERY == 0 or progress.update == progress.of:
-            console.print(
-                f"{config.name}: update {progress.update:,} of {progress.of:,}, {config.loss} "
-                f"{progress.reconstruction:.4f}, {progress.used_codes} codes live",
-                highlight=False,
-            )
+        nonlocal before
+        now = time.monotonic()
+        if progress.update % REPORT_EVERY and progress.update != progress.of:
+            before = before or (now, progress.update)
+            return
+        left = ""
+        if before is not None and progress.update < progress.of:
+            pace = (now - before[0]) / (progress.update - before[1])
+            left = f", {duration(pace * (progress.of - progress.update))} left"
+        before = now, progress.update
+        console.print(
+            f"{config.name}: update {progress.update:,} of {progress.of:,}, {config.loss} "
+            f"{progress.reconstruction:.4f}, {progress.used_codes} codes live{left}",
+            highlight=False,
+        )
 
     out.mkdir(parents=True, exist_ok=True)
+    console.print(
+        f"{config.name}: {config.observations:,} observations of random play, then "
+        f"{config.updates:,} updates",
+        highlight=False,
+    )
     file = train_encoder(config, out, observe)
     save_encoder(path, file)
+    RollingCheckpoint(out / config.name).remove()
     console.print(f"{path}: encoder {file.encoder.digest}", highlight=False, soft_wrap=True)
     return file
 

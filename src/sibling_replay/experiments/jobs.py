@@ -18,6 +18,8 @@ from sibling_replay.training.results import Config, RunResult
 
 JobFunction = Callable[[Any], RunResult]  # of the configs it is for
 
+TICK = 2.0  # seconds a backend waits before it says that nothing has ended
+
 # One job, one core. Linear-algebra libraries may also add in another order with another number of
 # threads, and then the bytes would depend on the machine's load.
 ONE_THREAD = {
@@ -43,12 +45,36 @@ class Outcome:
 
 
 class Backend(Protocol):
-    """Something that does jobs. Yields each outcome once, as it comes, in any order.
+    """Something that does jobs. Yields each outcome once, as it comes, in any order; and None now
+    and then, while there is none, so that whoever waits can look around.
 
     An exception in a job is an outcome. Closing the generator abandons the jobs in flight.
     """
 
-    def execute(self, runs: Sequence[Run]) -> Generator[Outcome, None, None]: ...
+    def execute(self, runs: Sequence[Run]) -> Generator[Outcome | None, None, None]: ...
+
+
+class Resumable(Protocol):
+    """What is known of unfinished runs whose jobs go on where they were killed."""
+
+    def standing(self, run: Run) -> int:
+        """Environment steps it has taken, as far as one knows."""
+
+    def forget(self, run: Run) -> None:
+        """Delete what it left behind: its result is stored."""
+
+
+class _FromScratch:
+    """Short jobs: they tell nothing while they run and leave nothing behind."""
+
+    def standing(self, run: Run) -> int:
+        return 0
+
+    def forget(self, run: Run) -> None:
+        pass
+
+
+FROM_SCRATCH = _FromScratch()
 
 
 def attempt(function: JobFunction, config: Config) -> tuple[RunResult | None, str, float]:

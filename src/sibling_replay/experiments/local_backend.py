@@ -25,6 +25,7 @@ from multiprocessing.context import SpawnProcess
 
 from sibling_replay.experiments.jobs import (
     ONE_THREAD,
+    TICK,
     JobFunction,
     Outcome,
     attempt,
@@ -66,7 +67,7 @@ class LocalBackend:
         self.workers = workers
         self.retries = retries
 
-    def execute(self, runs: Sequence[Run]) -> Generator[Outcome, None, None]:
+    def execute(self, runs: Sequence[Run]) -> Generator[Outcome | None, None, None]:
         waiting = deque(_Job(run) for run in runs)
         workers: list[_Worker] = []
         failed_starts = 0  # in a row
@@ -75,7 +76,10 @@ class LocalBackend:
                 in_flight = sum(worker.job is not None for worker in workers)
                 while len(workers) < min(self.workers, len(waiting) + in_flight):
                     workers.append(_start(self.function))
-                for pipe in wait([worker.pipe for worker in workers]):
+                heard = wait([worker.pipe for worker in workers], TICK)
+                if not heard:
+                    yield None
+                for pipe in heard:
                     worker = next(worker for worker in workers if worker.pipe is pipe)
                     try:
                         message = worker.pipe.recv()

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import polars as pl
 
+from sibling_replay.checkpoint import RollingCheckpoint
 from sibling_replay.envs import GAMES
 from sibling_replay.experiments import store
 from sibling_replay.experiments.minatar_job import checkpoint_name
+from sibling_replay.experiments.minatar_progress import standing
 from sibling_replay.experiments.minatar_spec import SEEDS, STUDY
 from sibling_replay.training.minatar_config import CONDITIONS, MINATAR_METHODS, MinAtarConfig
 
@@ -83,10 +85,23 @@ def status_lines(root: Path) -> list[str]:
             for method in MINATAR_METHODS:
                 done = (f"{c} {found[c, game, method]} / {len(SEEDS)}" for c in CONDITIONS)
                 lines.append(f"  {game:<22}{method:<8}{'   '.join(done)}")
-    states = {path.parent.name for path in root.glob("checkpoints/*/checkpoint.npz")}
-    for row in frame.iter_rows(named=True):
-        config = store.config_of(row)
-        if isinstance(config, MinAtarConfig):
-            states.discard(checkpoint_name(config))
-    lines += [f"  unfinished, has a checkpoint: {name}" for name in sorted(states)]
+    return lines + _unfinished(root, frame)
+
+
+def _unfinished(root: Path, frame: pl.DataFrame) -> list[str]:
+    """What runs say that have begun and are not stored."""
+    configs = (store.config_of(row) for row in frame.iter_rows(named=True))
+    stored = {checkpoint_name(config) for config in configs if isinstance(config, MinAtarConfig)}
+    lines = []
+    for directory in sorted(root.glob("checkpoints/*")):
+        noted = standing(directory)
+        saved = RollingCheckpoint(directory).newest.exists()
+        if directory.name in stored or not (saved or noted):
+            continue
+        state = "has a checkpoint" if saved else "has no checkpoint yet"
+        lines.append(f"  unfinished, {state}: {directory.name}")
+        if noted is not None:
+            score = "" if noted.score is None else f", last return {noted.score:.4g}"
+            ago = f"{noted.seconds_ago:,.0f} s ago"
+            lines.append(f"    step {noted.step:,} of {noted.steps:,}{score}, {ago}")
     return lines

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sibling_replay.checkpoint import RollingCheckpoint
+from sibling_replay.experiments.minatar_progress import Notes, standing
 from sibling_replay.experiments.spec import Run
 from sibling_replay.training.encoders import find_encoder
 from sibling_replay.training.minatar_config import MinAtarConfig
@@ -33,14 +34,22 @@ class MinAtarJob:
             checkpoint=self.checkpoint(config),
             checkpoint_seconds=self.checkpoint_seconds,
             device=self.device,
+            observe=Notes(self.checkpoint(config).directory),
         )
 
     def checkpoint(self, config: MinAtarConfig) -> RollingCheckpoint:
         """Where a run's states are."""
         return RollingCheckpoint(self.checkpoints / checkpoint_name(config))
 
+    def standing(self, run: Run) -> int:
+        """Steps that an unfinished run has taken, by its last note."""
+        if not isinstance(run.config, MinAtarConfig):
+            return 0
+        noted = standing(self.checkpoint(run.config).directory)
+        return 0 if noted is None else noted.step
+
     def forget(self, run: Run) -> None:
-        """Delete the states of a run whose result is stored."""
+        """Delete the states and notes of a run whose result is stored."""
         if isinstance(run.config, MinAtarConfig):
             self.checkpoint(run.config).remove()
 

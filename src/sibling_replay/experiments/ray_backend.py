@@ -12,7 +12,7 @@ import os
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from sibling_replay.experiments.jobs import ONE_THREAD, JobFunction, Outcome, attempt
+from sibling_replay.experiments.jobs import ONE_THREAD, TICK, JobFunction, Outcome, attempt
 from sibling_replay.experiments.spec import Run
 
 LOOPBACK = "127.0.0.1"
@@ -43,7 +43,7 @@ class RayBackend:
         self.address = address
         self.retries = retries
 
-    def execute(self, runs: Sequence[Run]) -> Generator[Outcome, None, None]:
+    def execute(self, runs: Sequence[Run]) -> Generator[Outcome | None, None, None]:
         ray = self.ray
         ours = not ray.is_initialized()
         if ours:
@@ -57,7 +57,11 @@ class RayBackend:
             pending: dict[Any, Run] = {task.remote(self.function, run.config): run for run in runs}
             try:
                 while pending:
-                    (reference,), _ = ray.wait(list(pending), num_returns=1)
+                    ended, _ = ray.wait(list(pending), num_returns=1, timeout=TICK)
+                    if not ended:
+                        yield None
+                        continue
+                    reference = ended.pop()
                     run = pending.pop(reference)
                     try:
                         result, error, seconds = ray.get(reference)

@@ -17,22 +17,23 @@ from pathlib import Path
 from statistics import median
 
 from sibling_replay.experiments import store
-from sibling_replay.experiments.jobs import Backend, Outcome
+from sibling_replay.experiments.jobs import FROM_SCRATCH, Backend, Outcome, Resumable
 from sibling_replay.experiments.spec import Run
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a study is; steps are environment steps and count only runs done in this call."""
+    """How far a study is; steps are environment steps, and those taken in this call count."""
 
     total: int  # runs asked for
     already: int  # of these, on disk before this call
     done: int
     failed: int
+    underway: float  # parts of the runs that have begun, added up
     steps: int
     steps_left: int
     seconds: float  # since the call began
-    seconds_left: float | None  # None until a run has finished
+    seconds_left: float | None  # None until a step is known of
     last: Outcome | None = None
 
     @property
@@ -50,57 +51,82 @@ class Report:
     failures: list[Outcome] = field(default_factory=list)
 
 
+class _Pace:
+    """How fast steps are taken, by the runs that ended and those that are under way."""
+
+    def __init__(self, todo: Sequence[Run], jobs: Resumable) -> None:
+        self._jobs = jobs
+        self._open = {run.id: run for run in todo}
+        self._before = {run.id: jobs.standing(run) for run in todo}  # steps of earlier calls
+        self._ended = 0  # steps of runs that ended
+        self._busy = 0.0  # seconds of all workers together
+        self._each: list[float] = []  # seconds a step of each run that ended
+        self._start = time.monotonic()
+
+    def end(self, outcome: Outcome) -> None:
+        del self._open[outcome.run.id]
+        if outcome.result is not None:
+            steps = max(1, outcome.run.config.steps - self._before[outcome.run.id])
+            self._ended += steps
+            self._busy += outcome.seconds
+            self._each.append(outcome.seconds / steps)
+
+    def progress(self, report: Report, last: Outcome | None) -> Progress:
+        elapsed = time.monotonic() - self._start
+        standing = {name: self._jobs.standing(run) for name, run in self._open.items()}
+        left = sum(run.config.steps - standing[name] for name, run in self._open.items())
+        # a run that was killed goes back to its checkpoint, so it may stand behind its last word
+        taken = sum(max(0, now - self._before[name]) for name, now in standing.items())
+        steps = self._ended + taken
+        remaining = None
+        if self._each:  # the median forgets the first runs, which wait for compilation
+            remaining = left * median(self._each) / max(1.0, self._busy / elapsed)
+        elif steps:
+            remaining = left * elapsed / steps
+        return Progress(
+            total=report.total,
+            already=report.already,
+            done=report.done,
+            failed=len(report.failures),
+            underway=sum(standing[name] / run.config.steps for name, run in self._open.items()),
+            steps=steps,
+            steps_left=left,
+            seconds=elapsed,
+            seconds_left=remaining,
+            last=last,
+        )
+
+
 def run_study(
     runs: Sequence[Run],
     root: Path,
     backend: Backend,
     observe: Callable[[Progress], None] = lambda progress: None,
+    jobs: Resumable = FROM_SCRATCH,
 ) -> Report:
     """Do the runs that `root` lacks, storing each as it finishes.
 
-    `observe` is called once at the start and after every run. A failing run is kept for the report
-    and stops nothing; a failing disk (OSError) stops everything.
+    `observe` is called once at the start, after every run, and now and then in between (`last` is
+    None then). A failing run is kept for the report and stops nothing; a failing disk (OSError)
+    stops everything.
     """
     store.clean(root)
     finished = store.check_finished(root, runs)
     todo = [run for run in runs if run.id not in finished]
     report = Report(total=len(runs), already=len(finished))
-    steps, left = 0, sum(run.config.steps for run in todo)
-    start = time.monotonic()
-    busy = 0.0  # seconds of all workers together
-    pace: list[float] = []  # seconds per step of each run done
-
-    def tell(last: Outcome | None) -> None:
-        elapsed = time.monotonic() - start
-        # the median forgets the first runs, which wait for compilation
-        remaining = left * median(pace) / max(1.0, busy / elapsed) if pace else None
-        observe(
-            Progress(
-                total=report.total,
-                already=report.already,
-                done=report.done,
-                failed=len(report.failures),
-                steps=steps,
-                steps_left=left,
-                seconds=elapsed,
-                seconds_left=remaining,
-                last=last,
-            )
-        )
-
-    tell(None)
+    pace = _Pace(todo, jobs)
+    observe(pace.progress(report, None))
     if not todo:
         return report
     with closing(backend.execute(todo)) as outcomes:
         for outcome in outcomes:
-            left -= outcome.run.config.steps
-            if outcome.result is None:
-                report.failures.append(outcome)
-            else:
-                store.save_run(root, outcome.run, outcome.result)
-                report.done += 1
-                steps += outcome.run.config.steps
-                busy += outcome.seconds
-                pace.append(outcome.seconds / outcome.run.config.steps)
-            tell(outcome)
+            if outcome is not None:
+                if outcome.result is None:
+                    report.failures.append(outcome)
+                else:
+                    store.save_run(root, outcome.run, outcome.result)
+                    jobs.forget(outcome.run)
+                    report.done += 1
+                pace.end(outcome)
+            observe(pace.progress(report, outcome))
     return report

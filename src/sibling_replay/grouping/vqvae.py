@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from sibling_replay.adam_state import adam_state, load_adam_state
+
 SIDE = 10  # cells of an observation, each way
 CHANNELS = 64  # of the hidden layers
 DIMENSIONS = 32  # of a code
@@ -162,25 +164,17 @@ class VQVAE(nn.Module):
     def arrays(self) -> Arrays:
         """All that training needs to go on, without the random stream (copies)."""
         model = {f"model/{name}": value for name, value in self.state_dict().items()}
-        state = self.optimizer.state_dict()["state"]
-        adam = {f"adam/{i}/{name}": x for i, one in state.items() for name, x in one.items()}
+        adam = {f"adam/{name}": value for name, value in adam_state(self.optimizer).items()}
         return {name: value.numpy(force=True).copy() for name, value in {**model, **adam}.items()}
 
     def load_arrays(self, arrays: Arrays) -> None:
         """Continue where `arrays` was taken."""
-        tensors = {name: torch.from_numpy(np.array(value)) for name, value in arrays.items()}
-        model = {n.removeprefix("model/"): t for n, t in tensors.items() if n.startswith("model/")}
-        self.load_state_dict(model)
-        state: dict[int, dict[str, Tensor]] = {}
-        parameters = list(self.parameters())
-        for name, tensor in tensors.items():
-            if name.startswith("adam/"):
-                _, place, part = name.split("/")
-                if tensor.ndim:  # fused Adam walks memory: moments must lie as their parameter does
-                    tensor = torch.empty_like(parameters[int(place)]).copy_(tensor)
-                state.setdefault(int(place), {})[part] = tensor
-        groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": state, "param_groups": groups})
+        parts: dict[str, dict[str, Tensor]] = {"model": {}, "adam": {}}
+        for name, array in arrays.items():
+            part, _, rest = name.partition("/")
+            parts[part][rest] = torch.from_numpy(np.array(array))
+        self.load_state_dict(parts["model"])
+        load_adam_state(self.optimizer, parts["adam"])
 
 
 def _conv(rng: np.random.Generator, outputs: int, inputs: int, kernel: int) -> nn.Conv2d:

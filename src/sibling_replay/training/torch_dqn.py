@@ -27,6 +27,7 @@ from sibling_replay import (
     Strategy,
     Uniform,
 )
+from sibling_replay.adam_state import adam_state, load_adam_state
 
 KINDS: dict[str, Callable[..., Strategy]] = {
     "DDQN": Uniform,
@@ -130,8 +131,7 @@ class DoubleDQN:
         named: dict[str, Tensor] = {}
         for part, module in (("online", self.network), ("target", self.target)):
             named |= {f"{part}/{name}": value for name, value in module.state_dict().items()}
-        for place, moments in self.optimizer.state_dict()["state"].items():
-            named |= {f"adam/{place}/{name}": value for name, value in moments.items()}
+        named |= {f"adam/{name}": value for name, value in adam_state(self.optimizer).items()}
         return {name: np.array(value.numpy(force=True), order="C") for name, value in named.items()}
 
     def load_arrays(self, arrays: Arrays) -> None:
@@ -142,20 +142,7 @@ class DoubleDQN:
             parts[part][rest] = torch.from_numpy(np.array(array))
         self.network.load_state_dict(parts["online"])
         self.target.load_state_dict(parts["target"])
-        load_adam(self.optimizer, parts["adam"])
-
-
-def load_adam(optimizer: torch.optim.Adam, moments: dict[str, Tensor]) -> None:
-    """Set an optimizer's moments, named `<place of the parameter>/<part>`."""
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in moments.items():
-        place, part = name.split("/")
-        if tensor.ndim:  # fused Adam walks memory: moments must lie as their parameter does
-            tensor = torch.empty_like(parameters[int(place)]).copy_(tensor)
-        state.setdefault(int(place), {})[part] = tensor
-    groups = optimizer.state_dict()["param_groups"]
-    optimizer.load_state_dict({"state": state, "param_groups": groups})
+        load_adam_state(self.optimizer, parts["adam"])
 
 
 @dataclass(frozen=True)
