@@ -65,6 +65,7 @@ def reproduce(
     select_lr: bool = False,
     encoders: Path = SHIPPED,
     device: str = "cpu",
+    gpu_share: float = 0.125,
     checkpoint_minutes: float = 5.0,
     workers: int = os.cpu_count() or 1,
     backend: Literal["local", "ray"] = "local",
@@ -86,6 +87,7 @@ def reproduce(
             clean games, instead of taking the paper's.
         encoders: minatar: directory of the frozen encoders that make SAMPLE's groups.
         device: minatar: cpu, or cuda, where results are not repeated bit for bit.
+        gpu_share: minatar on cuda with --backend ray: part of a GPU that a run takes.
         checkpoint_minutes: minatar: between two checkpoints of a run, kept in <out>/checkpoints.
         workers: Runs at a time, in processes of one core each (default: this machine's cores).
             The results do not depend on it.
@@ -98,7 +100,10 @@ def reproduce(
     if name == "minatar":
         job = MinAtarJob(out / "checkpoints", encoders, 60.0 * checkpoint_minutes, device)
         plan = MinAtarPlan(env, method, condition, seeds, steps, job)
-        chosen = _backend(backend, workers, address, job)
+        if backend == "local":  # nodes of a cluster may have what this machine lacks
+            job.check()
+        gpus = 0.0 if device.startswith("cpu") else gpu_share
+        chosen = _backend(backend, workers, address, job, gpus)
         report = plan.carry_out(
             out, select_lr, lambda runs, title: _run(runs, out, chosen, title, job)
         )
@@ -205,12 +210,14 @@ def _trainer() -> JobFunction:
     return compiled
 
 
-def _backend(name: str, workers: int, address: str | None, job: JobFunction) -> Backend:
+def _backend(
+    name: str, workers: int, address: str | None, job: JobFunction, gpus: float = 0.0
+) -> Backend:
     if name == "local":
         return LocalBackend(job, workers)
     from sibling_replay.experiments.ray_backend import RayBackend
 
-    return RayBackend(job, workers, address)
+    return RayBackend(job, workers, address, gpus=gpus)
 
 
 def _run(

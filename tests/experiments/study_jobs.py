@@ -62,6 +62,13 @@ def held_train(config: RunConfig) -> RunResult:
     return fake_train(config)
 
 
+def gpu_train(config: RunConfig) -> RunResult:
+    """Tells which GPUs it was given, in a file named after its seed."""
+    given = os.environ.get("CUDA_VISIBLE_DEVICES", "all")
+    (Path(os.environ[FLAG]) / f"{config.seed}.gpus").write_text(given)
+    return fake_train(config)
+
+
 def attempts(marks: Path) -> list[str]:
     """The seeds of all attempts of `slow_train` so far."""
     return [line for path in marks.glob("*.pid") for line in path.read_text().split()]

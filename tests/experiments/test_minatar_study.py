@@ -198,6 +198,7 @@ def test_sample_without_an_encoder_is_refused_before_anything_runs(tmp_path: Pat
         (("reproduce", "minatar", "--game", "Pong"), "choose from Asterix, Breakout"),
         (("reproduce", "minatar", "--seeds", "5"), "choose from 0, 1, 2, 3, 4"),
         (("reproduce", "minatar", "--steps", "0"), "steps must be"),
+        (("reproduce", "minatar", "--method", "PER", "--device", "banana"), "device 'banana': "),
         (("reproduce", "exact", "--steps", "10"), "are for the study minatar"),
         (("reproduce", "exact", "--condition", "clean"), "are for the study minatar"),
         (("vqvae", "train", "--game", "Pong"), "choose from Asterix"),

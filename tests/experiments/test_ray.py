@@ -148,6 +148,15 @@ def test_a_minatar_run_goes_on_on_another_node(tmp_path, cluster):
     assert store.run_path(tmp_path / "runs", run.id).read_bytes() == expected.read_bytes()
 
 
+def test_runs_get_the_share_of_a_gpu_they_ask_for(tmp_path, marks, cluster):
+    """A node that says it has a GPU: there they go, and both see it."""
+    cluster.add_node(num_cpus=4, num_gpus=1, node_ip_address=LOOPBACK)
+    cluster.wait_for_nodes()
+    backend = RayBackend(study_jobs.gpu_train, address=cluster.address, gpus=0.25)
+    assert run_study(RUNS[:2], tmp_path / "runs", backend).failures == []
+    assert [(marks / f"{seed}.gpus").read_text() for seed in (0, 1)] == ["0", "0"]
+
+
 def test_failures_come_back_with_traceback_and_id(tmp_path, cluster):
     report = run_study(
         RUNS, tmp_path, RayBackend(study_jobs.raising_train, address=cluster.address)

@@ -24,7 +24,7 @@ from support.killing import run_killed
 
 torch = pytest.importorskip("torch")
 from sibling_replay.training.torch_dqn import DoubleDQN  # noqa: E402
-from sibling_replay.training.torch_minatar import Session, evaluate, train  # noqa: E402
+from sibling_replay.training.torch_minatar import Session, check_device, evaluate, train  # noqa: E402
 from sibling_replay.training.torch_minatar_network import MinAtarNetwork  # noqa: E402
 
 
@@ -36,8 +36,8 @@ def one_thread() -> Any:
     torch.set_num_threads(before)
 
 
-def session(config: MinAtarConfig) -> Session:
-    return Session(config, encoder_of(config))
+def session(config: MinAtarConfig, device: str = "cpu") -> Session:
+    return Session(config, encoder_of(config), device)
 
 
 def test_the_network_is_the_papers() -> None:
@@ -127,19 +127,56 @@ def test_a_checkpoint_of_another_config_is_refused(tmp_path: Path) -> None:
         train(small("PER", gamma=0.9), checkpoint=checkpoint)
 
 
+OTHER = "cpu:0"  # goes the way of every device but "cpu", a GPU's, on this machine
+
+
 def test_a_checkpoint_of_another_device_is_refused_and_changes_nothing() -> None:
-    """A GPU's learner keeps its state otherwise; here it stands on the CPU."""
-    part, other = session(small("PER")), session(small("PER"))
+    part, other = session(small("PER")), session(small("PER"), OTHER)
     part.advance(80)
-    other.learner = DoubleDQN(
-        MinAtarNetwork(4, 6, np.random.default_rng(0)), other.game.observation_space,
-        gamma=0.99, learning_rate=1e-3, grad_clip=10.0,
-    )  # fmt: skip
     for to, of in ((other, part), (part, other)):
         entries = len(to.buffer)
         with pytest.raises(StateError, match="--device it began on"):
             to.load_state(*of.state())
         assert len(to.buffer) == entries
+
+
+@pytest.mark.parametrize("method", MINATAR_METHODS)
+def test_another_device_trains_alike_and_goes_on_after_a_stop(tmp_path: Path, method: str) -> None:
+    """The learner of other devices adds up in another order: beginnings agree, and a run that
+    stopped ends as if it had not."""
+    config = small(method, steps=200)
+    whole, ours = session(config, OTHER), session(config)
+    assert type(whole.learner) is DoubleDQN is not type(ours.learner)
+    for one in (whole, ours):
+        one.advance(config.learning_starts + 5)
+    obs = np.random.default_rng(0).random((20, 10, 10, 4)) < 0.2
+    theirs, mine = (one.learner.network(one.learner.features(obs)) for one in (whole, ours))
+    torch.testing.assert_close(theirs, mine, rtol=1e-3, atol=1e-4)
+    whole.advance(config.steps)
+
+    class Stop(Exception):
+        pass
+
+    def stop(running: Session) -> None:
+        if running.position.number >= 100:
+            raise Stop
+
+    checkpoint = RollingCheckpoint(tmp_path)
+    common = {"checkpoint": checkpoint, "checkpoint_seconds": 0.0, "device": OTHER}
+    with pytest.raises(Stop):
+        train(config, encoder_of(config), observe=stop, **common)  # type: ignore[arg-type]
+    resumed = train(config, encoder_of(config), **common)  # type: ignore[arg-type]
+    expected = whole.result()
+    np.testing.assert_array_equal(resumed.eval_return, expected.eval_return)
+    for name, column in expected.diagnostics.items():
+        np.testing.assert_array_equal(resumed.diagnostics[name], column, err_msg=name)
+
+
+@pytest.mark.parametrize("device", ["banana", "cuda:99", ""])
+def test_a_device_that_is_not_there_is_refused_by_name(device: str) -> None:
+    check_device("cpu")
+    with pytest.raises(ValueError, match=f"device '{device}': "):
+        check_device(device)
 
 
 def test_the_checkpoint_of_a_full_buffer_is_small(tmp_path: Path) -> None:

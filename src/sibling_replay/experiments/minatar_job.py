@@ -37,6 +37,17 @@ class MinAtarJob:
             observe=Notes(self.checkpoint(config).directory),
         )
 
+    def check(self) -> None:
+        """Refuse here and now what would fail every run: torch or its device are missing."""
+        try:
+            from sibling_replay.training.torch_minatar import check_device
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                f"{error}: MinAtar runs need PyTorch and an extra, "
+                "pip install torch==2.13.0 'sibling-replay[minatar]'"
+            ) from error
+        check_device(self.device)
+
     def checkpoint(self, config: MinAtarConfig) -> RollingCheckpoint:
         """Where a run's states are."""
         return RollingCheckpoint(self.checkpoints / checkpoint_name(config))

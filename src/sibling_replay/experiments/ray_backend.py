@@ -23,7 +23,7 @@ _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "warning"}
 
 
 class RayBackend:
-    """Jobs of one CPU each, on the cluster at `address`.
+    """Jobs of one CPU and a share of a GPU each, on the cluster at `address`.
 
     Without an address a private Ray of `workers` CPUs is started, reachable from this machine only,
     and stopped afterwards. With one, the cluster's own CPUs decide how many jobs run at once.
@@ -35,6 +35,7 @@ class RayBackend:
         workers: int | None = None,
         address: str | None = None,
         retries: int = 3,
+        gpus: float = 0.0,
     ) -> None:
         at_home = address is None or address.rpartition(":")[0] in (LOOPBACK, "localhost")
         self.ray = _import_ray(LOOPBACK_ONLY if at_home else {})
@@ -42,6 +43,7 @@ class RayBackend:
         self.workers = workers
         self.address = address
         self.retries = retries
+        self.gpus = gpus
 
     def execute(self, runs: Sequence[Run]) -> Generator[Outcome | None, None, None]:
         ray = self.ray
@@ -51,6 +53,7 @@ class RayBackend:
         try:
             task = ray.remote(attempt).options(
                 num_cpus=1,
+                num_gpus=self.gpus,  # a task that asks for none may be shown none
                 max_retries=self.retries,
                 runtime_env={"env_vars": ONE_THREAD},
             )

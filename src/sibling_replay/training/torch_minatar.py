@@ -170,6 +170,14 @@ def new_learner(config: MinAtarConfig, network: MinAtarNetwork, device: str) -> 
     return DoubleDQN(network, space, **settings, device=device)
 
 
+def check_device(device: str) -> None:
+    """Refuse a device that torch does not know or does not have here."""
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:  # what torch raises
+        raise ValueError(f"device {device!r}: {str(error).splitlines()[0]}") from error
+
+
 def _game(config: MinAtarConfig) -> MinAtarEnv:
     return MinAtarEnv(config.env, sticky=config.sticky, max_steps=config.max_episode_steps)
 
