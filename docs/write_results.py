@@ -17,6 +17,7 @@ from sibling_replay.experiments.encoder_report import MEASURES, SAMPLE, read_sup
 from sibling_replay.experiments.frozen_lake_shift import target_shifts
 from sibling_replay.experiments.minatar_spec import SEEDS
 from sibling_replay.experiments.spec import LAKES
+from sibling_replay.training.minatar_config import MINATAR_METHODS
 from sibling_replay.training.tabular import tabular_model
 
 ROOT = Path(__file__).parent.parent
@@ -45,7 +46,9 @@ def latent(results: Path) -> dict[str, str]:
     contents = {}
     runs, encoders = results / "minatar.parquet", results / "vqvae.csv"
     if runs.is_file():
-        contents["minatar"] = minatar(minatar_tables.compare_auc(minatar_coverage.load(runs)))
+        frame = minatar_coverage.load(runs)
+        contents["minatar"] = minatar(minatar_tables.compare_auc(frame))
+        contents["tail"] = tail(minatar_tables.tail_effect(frame))
     if encoders.is_file():
         contents["vqvae"] = vqvae(read_support(encoders))
     return contents
@@ -192,6 +195,26 @@ def minatar(compared: pl.DataFrame) -> str:
         of_paper = f"paper, {minatar_coverage.PAPER_STEPS:,}, {len(SEEDS)}"
         lines.append(_row([str(game), str(condition), f"ours, {steps:,}, {of}", *ours]))
         lines.append(_row(["", "", of_paper, *paper]))
+    return "\n".join(lines)
+
+
+def tail(effect: pl.DataFrame) -> str:
+    """What the tail does to each method, where both conditions were run."""
+    methods = MINATAR_METHODS
+    lines = [
+        "AUC return under mp-tail minus clean, paired by seed; the paper's of its printed means.\n",
+        _row(["game", "whose, steps, seeds", *methods]),
+        _row(["---"] * 2 + ["---:"] * len(methods)),
+    ]
+    for (game, steps), rows in effect.group_by("env", "steps", maintain_order=True):
+        by_method = {row["metric"]: row for row in rows.iter_rows(named=True)}
+        found = [by_method.get(method) for method in methods]
+        sizes = sorted({row["seeds"] for row in by_method.values()})
+        of = " to ".join(map(str, dict.fromkeys((sizes[0], sizes[-1]))))
+        ours = ["" if row is None else _pm(row["mean"], row["se"]) for row in found]
+        paper = ["" if row is None else _pm(row["paper_mean"], None) for row in found]
+        lines.append(_row([str(game), f"ours, {steps:,}, {of}", *ours]))
+        lines.append(_row(["", f"paper, {minatar_coverage.PAPER_STEPS:,}, {len(SEEDS)}", *paper]))
     return "\n".join(lines)
 
 

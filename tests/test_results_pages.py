@@ -38,11 +38,11 @@ def test_pages_show_the_committed_results(page: str) -> None:
 def test_minatar_is_written_as_far_as_there_are_results(tmp_path: Path) -> None:
     assert write_results.latent(tmp_path) == {}
     scored().write_parquet(tmp_path / "minatar.parquet")
-    assert list(write_results.latent(tmp_path)) == ["minatar"]
+    assert list(write_results.latent(tmp_path)) == ["minatar", "tail"]
     encoders = pl.DataFrame([encoder_row("Breakout", 16)], schema=no_support().schema)
     encoders.write_csv(tmp_path / "vqvae.csv")
     contents = write_results.latent(tmp_path)
-    assert list(contents) == ["minatar", "vqvae"]
+    assert list(contents) == ["minatar", "tail", "vqvae"]
     page = "".join(f"<!-- {name} -->\n<!-- /{name} -->\n" for name in contents)
     assert contents["minatar"] in write_results.fill(page, contents)
 
@@ -62,6 +62,18 @@ def test_minatar_rows_say_how_long_and_how_many() -> None:
         "12.00 ± 3.00 | 9.00 ± 3.00 | 4.50 ± 1.50 |",
         "|  |  | paper, 5,000,000, 5 | 73.87 ± 1.72 | 19.62 ± 0.63 | 75.64 ± 0.67 | "
         "56.02 ± 1.04 | 1.77 ± 1.51 |",
+    ]
+
+
+def test_the_tails_effect_is_of_both_conditions() -> None:
+    clean = (row("SpaceInvaders", "PER", seed, 13.0 + 10 * seed, "clean") for seed in (0, 1))
+    frame = stack(scored(), *clean, row("SpaceInvaders", "SAMPLE", 1, 16.0, "clean"))
+    text = write_results.tail(minatar_tables.tail_effect(frame))
+    assert text.splitlines()[2:] == [
+        "| game | whose, steps, seeds | DDQN | PER | SAMPLE |",
+        "| --- | --- | ---: | ---: | ---: |",
+        "| SpaceInvaders | ours, 200,000, 1 to 2 |  | -15.00 ± 5.00 | -1.00 |",
+        "|  | paper, 5,000,000, 5 |  | -48.30 | -3.54 |",
     ]
 
 

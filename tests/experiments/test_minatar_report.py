@@ -94,6 +94,16 @@ def test_paired_intervals_stand_beside_the_papers_and_are_not_counted_twice(repo
     assert made.count == Count()
 
 
+def test_the_tails_effect_is_shown_and_not_counted():
+    clean = (row("SpaceInvaders", "PER", seed, 13.0 + 10 * seed, "clean") for seed in (0, 1))
+    frame = stack(scored(), *clean, row("SpaceInvaders", "SAMPLE", 1, 16.0, "clean"))
+    made = artefact(build.build({**NOTHING, "minatar": frame}, ""), "minatar-effect")
+    (line,) = made.table.blocks[0].rows
+    assert made.table.heads == ("PER", "SAMPLE") and line.labels == ("SpaceInvaders",)
+    assert line.cells == (Cell("−15.00 ± 5.00 (2)", "−48.30"), Cell("−1.00 (1)", "−3.54"))
+    assert made.count == Count()
+
+
 def test_runs_of_the_papers_length_are_judged_and_counted():
     frame = stack(scored(), scored(steps=PAPER_STEPS))
     made = artefact(build.build({**NOTHING, "minatar": frame}, ""), "minatar-tail")

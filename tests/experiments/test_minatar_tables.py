@@ -91,6 +91,25 @@ def test_paired_intervals() -> None:
     assert pair["mean"] == pytest.approx(3.0)
 
 
+def test_the_tails_effect_pairs_the_seeds_that_both_conditions_have() -> None:
+    clean = (
+        row("SpaceInvaders", "PER", 0, 13.0, "clean"),
+        row("SpaceInvaders", "PER", 1, 23.0, "clean"),
+        row("SpaceInvaders", "SAMPLE", 1, 16.0, "clean"),
+        row("SpaceInvaders", "DDQN", 4, 1.0, "clean"),  # no such seed under the tail
+        row("Breakout", "PER", 0, 1.0, "clean", steps=PAPER_STEPS),  # nor this length
+        row("Freeway", "PER", 0, 1.0, "clean"),
+    )
+    found = minatar_tables.tail_effect(stack(scored(), *clean))
+    assert found.height == 2
+    per = cell(found, env="SpaceInvaders", metric="PER")
+    assert (per["seeds"], per["mean"], per["se"]) == (2, pytest.approx(-15.0), pytest.approx(5.0))
+    assert per["paper_mean"] == pytest.approx(19.62 - 67.92)
+    one = cell(found, metric="SAMPLE")
+    assert (one["seeds"], one["mean"]) == (1, pytest.approx(-1.0)) and math.isnan(one["se"])
+    assert minatar_tables.tail_effect(scored()).is_empty()
+
+
 def test_runs_that_differ_in_more_than_their_seed_are_not_averaged() -> None:
     check_alike(stack(scored(), scored("clean"), row("Breakout", "PER", 1, 2.0)))
     other = row("SpaceInvaders", "SAMPLE", 2, 1.0, encoder="f" * 32)
@@ -130,6 +149,7 @@ def test_nothing_run_gives_empty_tables() -> None:
     for table in (
         minatar_tables.compare_auc(nothing),
         minatar_tables.paired_differences(nothing),
+        minatar_tables.tail_effect(nothing),
         minatar_tables.learning_rates(nothing, nothing),
     ):
         assert table.is_empty()

@@ -18,7 +18,7 @@ from sibling_replay.envs import GAMES
 from sibling_replay.experiments import published
 from sibling_replay.experiments.minatar_coverage import PAPER_STEPS, described, horizons
 from sibling_replay.experiments.minatar_spec import rate_grid, selected_rates
-from sibling_replay.experiments.statistics import paired_interval
+from sibling_replay.experiments.statistics import mean_se, paired_interval
 from sibling_replay.experiments.tables import COMPARED, beside_paper
 from sibling_replay.training.minatar_config import (
     CONDITIONS,
@@ -79,6 +79,31 @@ def paired_differences(frame: pl.DataFrame) -> pl.DataFrame:
     values = [f"{whose}{end}" for whose in ("", "paper_") for end in ("mean", "low", "high")]
     schema = {**_KEYS, "metric": pl.String, "seeds": pl.Int64}
     return pl.DataFrame(rows, schema={**schema, **dict.fromkeys(values, pl.Float64)})
+
+
+def tail_effect(frame: pl.DataFrame) -> pl.DataFrame:
+    """AUC return under mp-tail minus clean, method by method, on the seeds that both have. The
+    paper's is the difference of its two printed means; it prints no paired error."""
+    numbers = published.minatar()
+    by_condition: dict[tuple[int, str], dict[str, _Scores]] = {}
+    for keys, scores in _games(frame):
+        by_condition.setdefault((keys["steps"], keys["env"]), {})[keys["condition"]] = scores
+    rows = []
+    for (steps, game), found in by_condition.items():
+        if len(found) < len(CONDITIONS):
+            continue
+        for method in MINATAR_METHODS:
+            tail, clean = found["mp-tail"][method], found["clean"][method]
+            pairs = [tail[seed] - clean[seed] for seed in sorted(tail.keys() & clean.keys())]
+            if not pairs:
+                continue
+            mean, se = mean_se(pairs)
+            paper = numbers["mp-tail", game, method].mean - numbers["clean", game, method].mean
+            row = {"steps": steps, "horizon": described(steps), "env": game, "metric": method}
+            rows.append({**row, "seeds": len(pairs), "mean": mean, "se": se, "paper_mean": paper})
+    keys_of = {name: kind for name, kind in _KEYS.items() if name != "condition"}
+    values = {"seeds": pl.Int64, **dict.fromkeys(("mean", "se", "paper_mean"), pl.Float64)}
+    return pl.DataFrame(rows, schema={**keys_of, "metric": pl.String, **values})
 
 
 def learning_rates(frame: pl.DataFrame, trials: pl.DataFrame) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -62,6 +63,25 @@ def _interval_table(frames: Frames) -> tuple[Table, Count]:
 def _interval(mean: float, low: float | None, high: float | None) -> str:
     ends = "" if low is None or high is None else f" [{number(low, 2)}, {number(high, 2)}]"
     return number(mean, 2, sign=True) + ends
+
+
+def _effect_table(frames: Frames) -> tuple[Table, Count]:
+    """Not counted: made of numbers that are."""
+    rows = [
+        {
+            **{key: row[key] for key in ("horizon", "env", "metric")},
+            "ours": f"{_signed(row['mean'], row['se'])} ({row['seeds']})",
+            "paper": number(row["paper_mean"], 2, sign=True),
+        }
+        for row in minatar_tables.tail_effect(frames[STUDY]).rows(named=True)
+    ]
+    shape = Shape(("env",), block="horizon", words=WORDS, order=MINATAR_METHODS)
+    return texts(rows, shape), Count()
+
+
+def _signed(mean: float, se: float) -> str:
+    error = "" if math.isnan(se) else f" ± {number(se, 2)}"
+    return number(mean, 2, sign=True) + error
 
 
 def _rate_table(frames: Frames) -> tuple[Table, Count]:
@@ -147,6 +167,16 @@ LATENT = Section(
             LENGTH,
             MinAtarNeeds(("clean",)),
             _auc_table("clean", MINATAR_METHODS),
+        ),
+        TableEntry(
+            "minatar-effect",
+            "Not in the paper",
+            "What the tail does to each method",
+            "AUC return under mp-tail minus clean, paired by seed (how many, in brackets), mean ± "
+            "standard error. The paper's is the difference of its two printed means. Learning "
+            f"rates are the same in both conditions. {LENGTH}",
+            MinAtarNeeds(),
+            _effect_table,
         ),
         FigureEntry(
             "minatar-diagnostics",
