@@ -49,6 +49,19 @@ def test_a_damaged_newest_falls_back_with_a_warning(tmp_path: Path, damage: str)
         assert number(checkpoint) == 1
 
 
+def test_after_falling_back_the_whole_state_outlives_the_next_save(tmp_path: Path) -> None:
+    """Killed at any moment of it: the damaged one must not take the place of the whole one."""
+    checkpoint = saved(tmp_path, 1, 2)
+    spoil(checkpoint.newest, "cut")
+    with pytest.warns(UserWarning, match="going on from"):
+        assert number(checkpoint) == 1
+    assert number(checkpoint) == 1  # known to be damaged: no further warning
+    checkpoint.save({"number": 3}, {"data": np.full(10, 3)})
+    assert number(checkpoint) == 3
+    checkpoint.newest.unlink()  # as if killed between the renames of that save
+    assert number(checkpoint) == 1
+
+
 def test_damage_to_all_is_an_error_not_a_fresh_start(tmp_path: Path) -> None:
     checkpoint = saved(tmp_path, 1, 2)
     spoil(checkpoint.newest, "cut")

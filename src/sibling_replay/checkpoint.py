@@ -111,6 +111,7 @@ class RollingCheckpoint:
         self.directory = Path(directory)
         self.newest = self.directory / "checkpoint.npz"
         self.previous = self.directory / "checkpoint.previous.npz"
+        self._damaged = self.directory / "checkpoint.damaged.npz"
 
     def save(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
         """Write a state; what was the newest becomes the previous."""
@@ -137,6 +138,8 @@ class RollingCheckpoint:
                 damage = error
                 continue
             if damage is not None:
+                # else the next `save` would put it in the place of the only whole state
+                os.replace(self.newest, self._damaged)
                 warnings.warn(f"{damage}; going on from {path.name}", stacklevel=2)
             return state
         if damage is not None:

@@ -15,7 +15,6 @@ from typing import Annotated, Literal
 from sibling_replay.envs import GAMES
 from sibling_replay.experiments.spec import Run, custom_run, select, study
 from sibling_replay.training.config import ENVIRONMENTS, METHODS, paper_config
-from sibling_replay.training.encoders import SHIPPED
 
 try:
     import tyro
@@ -63,7 +62,7 @@ def reproduce(
     condition: tuple[Literal["clean", "mp-tail"], ...] = (),
     steps: int | None = None,
     select_lr: bool = False,
-    encoders: Path = SHIPPED,
+    encoders: Path | None = None,
     device: str = "cpu",
     gpu_share: float = 0.125,
     checkpoint_minutes: float = 5.0,
@@ -85,10 +84,12 @@ def reproduce(
         steps: minatar: length of each run in environment steps (paper: 5 million).
         select_lr: minatar: choose learning rates as the paper did, by AUC over its grid on the
             clean games, instead of taking the paper's.
-        encoders: minatar: directory of the frozen encoders that make SAMPLE's groups.
+        encoders: minatar: directory of encoders of your own for SAMPLE's groups; games that it has
+            none of take the package's.
         device: minatar: cpu, or cuda, where results are not repeated bit for bit.
         gpu_share: minatar on cuda with --backend ray: part of a GPU that a run takes.
-        checkpoint_minutes: minatar: between two checkpoints of a run, kept in <out>/checkpoints.
+        checkpoint_minutes: minatar: between two checkpoints of a run, kept in <out>/checkpoints;
+            on a cluster, <out> and --encoders must be where all nodes see them.
         workers: Runs at a time, in processes of one core each (default: this machine's cores).
             The results do not depend on it.
         backend: local: processes of this machine. ray: tasks of a Ray cluster (extra `ray`).
@@ -98,11 +99,15 @@ def reproduce(
     if address is not None and backend != "ray":
         raise ValueError("--address is of a Ray cluster: it needs --backend ray")
     if name == "minatar":
-        job = MinAtarJob(out / "checkpoints", encoders, 60.0 * checkpoint_minutes, device)
+        # a node of a cluster works in another directory: the job says where, from the root
+        states, own = (out / "checkpoints").resolve(), encoders and encoders.resolve()
+        job = MinAtarJob(states, own, 60.0 * checkpoint_minutes, device)
         plan = MinAtarPlan(env, method, condition, seeds, steps, job)
         if backend == "local":  # nodes of a cluster may have what this machine lacks
             job.check()
-        gpus = 0.0 if device.startswith("cpu") else gpu_share
+        if not 0.0 < gpu_share <= 1.0:
+            raise ValueError(f"--gpu-share must be in (0, 1], got {gpu_share:g}")
+        gpus = gpu_share if device.startswith("cuda") else 0.0
         chosen = _backend(backend, workers, address, job, gpus)
         report = plan.carry_out(
             out, select_lr, lambda runs, title: _run(runs, out, chosen, title, job)

@@ -33,6 +33,7 @@ from sibling_replay.experiments.minatar_spec import (
 from sibling_replay.experiments.runner import Report
 from sibling_replay.experiments.spec import Run, select, study
 from sibling_replay.grouping.support import Support
+from sibling_replay.training import encoders
 from sibling_replay.training.encoders import EncoderConfig, EncoderFile, save_encoder
 from sibling_replay.training.minatar_config import MinAtarConfig, minatar_config
 from sibling_replay.training.results import RunResult
@@ -163,6 +164,37 @@ def test_selected_rates_are_frozen_for_both_conditions(tmp_path: Path) -> None:
     }
 
 
+def test_a_run_of_both_studies_is_done_once(tmp_path: Path) -> None:
+    """The clean run at the selected rate was a trial; and what was run before is no trial again."""
+    todo: dict[str, list[str]] = {}
+
+    def run(runs: tuple[Run, ...], title: str) -> Report:
+        finished = store.check_finished(tmp_path, runs)
+        todo[title] = [one.id for one in runs if one.id not in finished]
+        for one in runs:
+            if one.id in todo[title]:
+                store.save_run(tmp_path, one, curve_of(one.config, one.config.learning_rate))
+        return Report(len(runs), len(finished), len(todo[title]))
+
+    chosen = replace(plan(tmp_path, "DDQN"), steps=20_000, seeds=(0,), conditions=("clean",))
+    (before,) = minatar_runs(DIGESTS, {("Breakout", "DDQN"): 6e-5}, steps=20_000)[15:16]
+    assert (before.config.env, before.config.condition) == ("Breakout", "clean")
+    store.save_run(tmp_path, before, curve_of(before.config, before.config.learning_rate))
+    state = chosen.job.checkpoint(before.config)  # left by somebody who was killed
+    state.save({}, {})
+
+    chosen.carry_out(tmp_path, True, run)
+    assert len(todo["minatar, learning rates"]) == 4  # of five rates
+    assert todo["minatar"] == []  # the largest rate wins, and has been run
+    assert not state.directory.exists()
+    (winner,) = chosen.runs({("Breakout", "DDQN"): 1.2e-4})
+    path = store.run_path(tmp_path, winner.id)
+    result = curve_of(winner.config, winner.config.learning_rate)
+    assert path.read_bytes() == store.save_run(tmp_path / "own", winner, result).read_bytes()
+    with pytest.raises(ValueError, match="different configs"):
+        store.adopt_run(tmp_path, winner, before)
+
+
 def test_runs_too_short_to_compare_select_no_rate(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="two evaluations"):
         plan(tmp_path, "DDQN").carry_out(tmp_path, True, lambda *_: Report(0, 0))
@@ -186,7 +218,10 @@ def test_real_command_selects_rates_and_trains_with_them(tmp_path: Path) -> None
     ]
 
 
-def test_sample_without_an_encoder_is_refused_before_anything_runs(tmp_path: Path) -> None:
+def test_sample_without_an_encoder_is_refused_before_anything_runs(
+    tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(encoders, "SHIPPED", tmp_path)
     with pytest.raises(ValueError, match="no encoder for Breakout"):
         plan(tmp_path, "SAMPLE").runs()
     assert len(plan(tmp_path, "DDQN", "PER").runs()) == 20
@@ -198,7 +233,10 @@ def test_sample_without_an_encoder_is_refused_before_anything_runs(tmp_path: Pat
         (("reproduce", "minatar", "--game", "Pong"), "choose from Asterix, Breakout"),
         (("reproduce", "minatar", "--seeds", "5"), "choose from 0, 1, 2, 3, 4"),
         (("reproduce", "minatar", "--steps", "0"), "steps must be"),
-        (("reproduce", "minatar", "--method", "PER", "--device", "banana"), "device 'banana': "),
+        (("reproduce", "minatar", "--device", "banana"), "must be cpu or cuda, got 'banana'"),
+        (("reproduce", "minatar", "--device", "cuda:99"), "device 'cuda:99': "),
+        (("reproduce", "minatar", "--gpu-share", "0"), "--gpu-share must be in (0, 1]"),
+        (("reproduce", "minatar", "--encoders", "nowhere"), "no directory of encoders"),
         (("reproduce", "exact", "--steps", "10"), "are for the study minatar"),
         (("reproduce", "exact", "--condition", "clean"), "are for the study minatar"),
         (("vqvae", "train", "--game", "Pong"), "choose from Asterix"),
@@ -258,6 +296,15 @@ def test_inspect_prints_draws_and_writes(tmp_path: Path, capsys) -> None:
         assert (tmp_path / "pictures" / name).stat().st_size > 5_000
     frame = read_support(tmp_path / "table.csv")
     assert frame.select("paper_median_bucket", "transitions").rows() == [(156.0, 800)]
+
+    for codes, transitions in ((8, 500), (16, 700)):  # another, and the same again
+        save_encoder(path, encoder_file(EncoderConfig("Breakout", codes=codes), 0.5))
+        with pytest.raises(SystemExit) as end:
+            cli.main(["vqvae", "inspect", str(path), "--transitions", str(transitions), "--csv",
+                      str(tmp_path / "table.csv")])  # fmt: skip
+        assert end.value.code == 0
+    frame = read_support(tmp_path / "table.csv")
+    assert frame.select("codebook", "transitions").rows() == [(8, 500), (16, 700)]
 
 
 def test_a_sweep_trains_compares_and_recommends(tmp_path: Path, capsys) -> None:

@@ -99,6 +99,7 @@ def test_the_tails_effect_pairs_the_seeds_that_both_conditions_have() -> None:
         row("SpaceInvaders", "DDQN", 4, 1.0, "clean"),  # no such seed under the tail
         row("Breakout", "PER", 0, 1.0, "clean", steps=PAPER_STEPS),  # nor this length
         row("Freeway", "PER", 0, 1.0, "clean"),
+        row("Breakout", "PER", 0, 9.0, "clean", learning_rate=1e-4),  # another experiment
     )
     found = minatar_tables.tail_effect(stack(scored(), *clean))
     assert found.height == 2

@@ -18,7 +18,7 @@ from sibling_replay.experiments.jobs import Outcome
 from sibling_replay.experiments.local_backend import LocalBackend
 from sibling_replay.experiments.minatar_coverage import status_lines
 from sibling_replay.experiments.minatar_job import MinAtarJob
-from sibling_replay.experiments.minatar_progress import NOTE, standing
+from sibling_replay.experiments.minatar_progress import NOTE, Notes, standing
 from sibling_replay.experiments.runner import run_study
 
 RUNS = small_study(4)
@@ -83,8 +83,7 @@ def test_steps_under_way_give_pace_and_time_left(tmp_path, monkeypatch) -> None:
     assert first.underway == pytest.approx(0.6)
     assert killed.steps == STEPS // 5  # back at its checkpoint: 0.1 + 0.1 are of this call
     assert ended.steps == 3 * STEPS // 5 + STEPS // 2
-    # its 0.6 took 30 s, one worker at a time was busy: half a run takes 25 s
-    assert ended.seconds_left == pytest.approx(25)
+    assert ended.seconds_left == pytest.approx(0.5 * 30 / 1.1)  # two at a time, not one
     assert (ended.done, ended.underway) == (1, 0.5)
     assert (last.done, last.underway, last.steps_left) == (2, 0.0, 0)
     assert last.seconds_left == 0
@@ -150,7 +149,9 @@ def test_a_minatar_run_notes_how_far_it_is(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from killed_job import small_run
 
-    job = MinAtarJob(tmp_path / "checkpoints", tmp_path)
+    from sibling_replay.training.torch_minatar import Session
+
+    job = MinAtarJob(tmp_path / "checkpoints")
     run = small_run()
     assert job.standing(run) == 0
     job(run.config)
@@ -162,6 +163,9 @@ def test_a_minatar_run_notes_how_far_it_is(tmp_path: Path) -> None:
     said = "\n".join(status_lines(tmp_path))
     assert f"unfinished, has a checkpoint: {directory.name}\n" in said
     assert re.search(rf"    step {noted.step:,} of {run.config.steps:,}.*, \d+ s ago", said)
+
+    (tmp_path / "file").touch()  # no directory can be made here: no note, and no failure
+    Notes(tmp_path / "file" / "below")(Session(run.config))
 
     for damage in ("", "{", '{"step": 1}', "[1]"):
         (directory / NOTE).write_text(damage)

@@ -157,6 +157,12 @@ def test_runs_get_the_share_of_a_gpu_they_ask_for(tmp_path, marks, cluster):
     assert [(marks / f"{seed}.gpus").read_text() for seed in (0, 1)] == ["0", "0"]
 
 
+def test_a_gpu_that_no_node_has_is_refused(tmp_path, cluster):
+    backend = RayBackend(study_jobs.gpu_train, address=cluster.address, gpus=0.25)
+    with pytest.raises(ValueError, match="no node of the Ray cluster has"):
+        run_study(RUNS[:2], tmp_path / "runs", backend)
+
+
 def test_failures_come_back_with_traceback_and_id(tmp_path, cluster):
     report = run_study(
         RUNS, tmp_path, RayBackend(study_jobs.raising_train, address=cluster.address)

@@ -69,6 +69,8 @@ def test_keys_that_do_not_fit_an_integer_are_refused() -> None:
     weights = weights_of(trained(4, (1, 1), 16).arrays())
     with pytest.raises(ValueError, match="64 bits"):
         FrozenEncoder(weights._replace(codebook=np.zeros((256, 32), np.float32)), (3, 3))
+    with pytest.raises(ValueError, match="and an action"):  # 62 bits
+        FrozenEncoder(weights._replace(codebook=np.zeros((1200, 32), np.float32)), (3, 2))
 
 
 def test_the_digest_names_the_function() -> None:

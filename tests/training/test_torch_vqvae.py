@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -100,9 +101,21 @@ def test_encoders_are_found_by_digest_and_by_the_papers_form(tmp_path: Path) -> 
         save_encoder(tmp_path / f"{file.config.name}.npz", file)
     assert find_encoder(tmp_path, small.encoder.digest).digest == small.encoder.digest
     found = encoder_files(tmp_path)
-    assert {game: file.encoder.digest for game, file in found.items()} == {
-        "Breakout": of_paper_form.encoder.digest
-    }
+    assert found["Breakout"].encoder.digest == of_paper_form.encoder.digest
+    package = encoder_files()
+    assert found.keys() == package.keys()  # other games have the package's
+    assert found["SpaceInvaders"].encoder.digest == package["SpaceInvaders"].encoder.digest
+    shipped = package["Breakout"].encoder.digest
+    assert find_encoder(tmp_path, shipped).digest == shipped == find_encoder(None, shipped).digest
+
+    (tmp_path / f"{of_paper_form.config.name}.npz").unlink()
+    assert encoder_files(tmp_path)["Breakout"].encoder.digest == small.encoder.digest
+    other = replace(small, config=replace(small.config, seed=9))
+    save_encoder(tmp_path / "other.npz", other)
+    with pytest.raises(ValueError, match=r"several encoders of Breakout .*seed9"):
+        encoder_files(tmp_path)
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        encoder_files(tmp_path / "nowhere")
     with pytest.raises(FileNotFoundError, match="vqvae train"):
         find_encoder(tmp_path, "0" * 32)
 

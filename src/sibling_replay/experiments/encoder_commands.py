@@ -19,7 +19,9 @@ from sibling_replay.experiments.encoder_report import (
     LEAST_SUPPORTED,
     SAMPLE,
     inspect,
+    merged,
     packed_codes,
+    read_support,
     recommend,
     sample,
     support_frame,
@@ -90,7 +92,7 @@ class Inspect:
     """Directory for two pictures an encoder: what shares a code; how often codes are used and how
     large the groups are."""
     csv: Path | None = None
-    """File for the table; `report` reads results/vqvae.csv."""
+    """File for the table, where rows of other encoders stay; `report` reads results/vqvae.csv."""
 
     def run(self, console: Console) -> int:
         files = [load_encoder(path) for path in self.files] or [*encoder_files().values()]
@@ -113,7 +115,8 @@ class Inspect:
         frame = support_frame(found)
         console.print(support_table(frame))
         if self.csv is not None:
-            write_whole(self.csv, frame.write_csv(float_precision=4).encode())
+            whole = merged(read_support(self.csv), frame) if self.csv.exists() else frame
+            write_whole(self.csv, whole.write_csv(float_precision=4).encode())
         return 0
 
 

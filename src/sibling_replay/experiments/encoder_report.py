@@ -132,6 +132,13 @@ def read_support(path: Path) -> pl.DataFrame:
     return frame.with_columns(pl.col(n).cast(kind) for n, kind in no_support().schema.items())
 
 
+def merged(before: pl.DataFrame, now: pl.DataFrame) -> pl.DataFrame:
+    """Both tables in one; an encoder that is in both is as it is now."""
+    encoder = ["game", "grid", "codebook", "loss", "seed"]
+    kept = before.join(now, on=encoder, how="anti")
+    return pl.concat([kept, now], how="diagonal_relaxed").sort(encoder)
+
+
 def no_support() -> pl.DataFrame:
     """The table of no encoder."""
     text = dict.fromkeys(("game", "grid", "loss"), pl.String())

@@ -16,7 +16,7 @@ from sibling_replay.envs import GAMES
 from sibling_replay.experiments import store
 from sibling_replay.experiments.minatar_job import checkpoint_name
 from sibling_replay.experiments.minatar_progress import standing
-from sibling_replay.experiments.minatar_spec import SEEDS, STUDY
+from sibling_replay.experiments.minatar_spec import RATE_STUDY, SEEDS, STUDY
 from sibling_replay.training.minatar_config import CONDITIONS, MINATAR_METHODS, MinAtarConfig
 
 PAPER_STEPS = MinAtarConfig.steps
@@ -85,12 +85,14 @@ def status_lines(root: Path) -> list[str]:
             for method in MINATAR_METHODS:
                 done = (f"{c} {found[c, game, method]} / {len(SEEDS)}" for c in CONDITIONS)
                 lines.append(f"  {game:<22}{method:<8}{'   '.join(done)}")
-    return lines + _unfinished(root, frame)
+    return lines + _unfinished(root)
 
 
-def _unfinished(root: Path, frame: pl.DataFrame) -> list[str]:
-    """What runs say that have begun and are not stored."""
-    configs = (store.config_of(row) for row in frame.iter_rows(named=True))
+def _unfinished(root: Path) -> list[str]:
+    """What runs say that have begun and are not stored, of the study or to select its rates."""
+    places = [root / study for study in (STUDY, RATE_STUDY)]
+    paths = (path for place in places for path in place.rglob(f"*{store.SUFFIX}"))
+    configs = (store.config_of(store.load_file(path).row(0, named=True)) for path in paths)
     stored = {checkpoint_name(config) for config in configs if isinstance(config, MinAtarConfig)}
     lines = []
     for directory in sorted(root.glob("checkpoints/*")):

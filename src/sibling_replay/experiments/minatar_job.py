@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from sibling_replay.checkpoint import RollingCheckpoint
+from sibling_replay.envs import GAMES, MinAtarEnv
 from sibling_replay.experiments.minatar_progress import Notes, standing
 from sibling_replay.experiments.spec import Run
 from sibling_replay.training.encoders import find_encoder
@@ -20,9 +22,13 @@ class MinAtarJob:
     on a cluster `checkpoints` should be a directory that all nodes see."""
 
     checkpoints: Path
-    encoders: Path  # directory of encoder files
+    encoders: Path | None = None  # directory of encoder files, before the package's
     checkpoint_seconds: float = 300.0
     device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"(cpu|cuda)(:\d+)?", self.device):
+            raise ValueError(f"--device must be cpu or cuda, got {self.device!r}")
 
     def __call__(self, config: MinAtarConfig) -> RunResult:
         from sibling_replay.training.torch_minatar import train  # torch: slow to import
@@ -38,7 +44,9 @@ class MinAtarJob:
         )
 
     def check(self) -> None:
-        """Refuse here and now what would fail every run: torch or its device are missing."""
+        """Refuse here and now what would fail every run: the games, torch or its device are not
+        there."""
+        MinAtarEnv(next(iter(GAMES)))  # says what to install
         try:
             from sibling_replay.training.torch_minatar import check_device
         except ModuleNotFoundError as error:

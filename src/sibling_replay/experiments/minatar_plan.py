@@ -11,8 +11,10 @@ from sibling_replay.experiments.minatar_job import MinAtarJob
 from sibling_replay.experiments.minatar_spec import (
     NO_RATES,
     RATE_STUDY,
+    STUDY,
     UNTRAINED,
     Rates,
+    minatar_run,
     minatar_runs,
     rate_runs,
     selected_rates,
@@ -43,13 +45,13 @@ class MinAtarPlan:
             trials = self.rate_runs()
             for trial in trials:
                 _check_comparable(trial)
-            self.clean(out, trials)
+            self.settle(out, trials)
             report = run(trials, "minatar, learning rates")
             if report.failures:
                 return report
             rates = self.selected(out)
         chosen = self.runs(rates)
-        self.clean(out, chosen)
+        self.settle(out, chosen)
         return run(chosen, "minatar")
 
     def runs(self, rates: Rates = NO_RATES) -> tuple[Run, ...]:
@@ -67,10 +69,17 @@ class MinAtarPlan:
         frame = store.load_runs(out, [RATE_STUDY])
         return selected_rates(frame.filter(frame["run"].is_in(ids)))
 
-    def clean(self, out: Path, runs: tuple[Run, ...]) -> None:
-        """Delete the checkpoints of stored runs, for one that was killed before it could."""
-        finished = store.finished(out, runs)
+    def settle(self, out: Path, runs: tuple[Run, ...]) -> None:
+        """Before these runs are done: a run that selects a rate and a clean run of the study may
+        be the same, and is done once. And whoever was killed after it had stored a run could not
+        delete its checkpoints."""
+        twins = {run.id: _twin(run) for run in runs}
+        there = store.check_finished(out, twins.values())
+        finished = store.check_finished(out, runs)
         for run in runs:
+            if run.id not in finished and twins[run.id].id in there:
+                store.adopt_run(out, run, twins[run.id])
+                finished.add(run.id)
             if run.id in finished:
                 self.job.forget(run)
 
@@ -97,6 +106,12 @@ class MinAtarPlan:
                 "or leave SAMPLE out with --method"
             )
         return runs
+
+
+def _twin(run: Run) -> Run:
+    """The run of the same config in the other of the two studies."""
+    assert isinstance(run.config, MinAtarConfig)
+    return minatar_run(STUDY if run.study == RATE_STUDY else RATE_STUDY, run.config)
 
 
 def _check_comparable(trial: Run) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,10 +47,11 @@ class Notes:
             "steps": session.config.steps,
             "score": session.curve[-1][2] if session.curve else None,
         }
-        self._path.parent.mkdir(parents=True, exist_ok=True)
         partial = self._path.with_suffix(f".{os.getpid()}")
-        partial.write_text(json.dumps(note))
-        os.replace(partial, self._path)
+        with suppress(OSError):  # a run does not fail for want of a note
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_text(json.dumps(note))
+            os.replace(partial, self._path)
 
 
 def standing(directory: Path) -> Standing | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import fields
 from itertools import product
 from typing import Any
 
@@ -23,6 +24,7 @@ from sibling_replay.experiments.tables import COMPARED, beside_paper
 from sibling_replay.training.minatar_config import (
     CONDITIONS,
     MINATAR_METHODS,
+    MinAtarConfig,
     paper_learning_rates,
 )
 
@@ -82,25 +84,21 @@ def paired_differences(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def tail_effect(frame: pl.DataFrame) -> pl.DataFrame:
-    """AUC return under mp-tail minus clean, method by method, on the seeds that both have. The
-    paper's is the difference of its two printed means; it prints no paired error."""
+    """AUC return under mp-tail minus clean, method by method, of runs that differ in nothing else.
+    The paper's is the difference of its two printed means; it prints no paired error."""
     numbers = published.minatar()
-    by_condition: dict[tuple[int, str], dict[str, _Scores]] = {}
-    for keys, scores in _games(frame):
-        by_condition.setdefault((keys["steps"], keys["env"]), {})[keys["condition"]] = scores
+    same = [field.name for field in fields(MinAtarConfig) if field.name != "condition"]
+    tail, clean = (frame.filter(condition=condition) for condition in ("mp-tail", "clean"))
+    both = tail.join(clean, on=same, suffix="_clean")
     rows = []
-    for (steps, game), found in by_condition.items():
-        if len(found) < len(CONDITIONS):
+    for steps, game, method in product(horizons(both), GAMES, MINATAR_METHODS):
+        pairs = both.filter(steps=steps, env=game, method=method)
+        if pairs.is_empty():
             continue
-        for method in MINATAR_METHODS:
-            tail, clean = found["mp-tail"][method], found["clean"][method]
-            pairs = [tail[seed] - clean[seed] for seed in sorted(tail.keys() & clean.keys())]
-            if not pairs:
-                continue
-            mean, se = mean_se(pairs)
-            paper = numbers["mp-tail", game, method].mean - numbers["clean", game, method].mean
-            row = {"steps": steps, "horizon": described(steps), "env": game, "metric": method}
-            rows.append({**row, "seeds": len(pairs), "mean": mean, "se": se, "paper_mean": paper})
+        mean, se = mean_se(pairs["auc_return"] - pairs["auc_return_clean"])
+        paper = numbers["mp-tail", game, method].mean - numbers["clean", game, method].mean
+        row = {"steps": steps, "horizon": described(steps), "env": game, "metric": method}
+        rows.append({**row, "seeds": pairs.height, "mean": mean, "se": se, "paper_mean": paper})
     keys_of = {name: kind for name, kind in _KEYS.items() if name != "condition"}
     values = {"seeds": pl.Int64, **dict.fromkeys(("mean", "se", "paper_mean"), pl.Float64)}
     return pl.DataFrame(rows, schema={**keys_of, "metric": pl.String, **values})

@@ -1,7 +1,8 @@
 """The same jobs as Ray Core tasks, on one machine or a cluster.
 
 A task takes a config and returns a result to the driver, which stores it: nodes need the package
-installed, and no shared disk. Ray gives a task whose worker or node died to another one
+installed, and no shared disk, unless jobs keep checkpoints that another node is to find. Ray gives
+a task whose worker or node died to another one
 (`max_retries`); a result too large to travel at once and lost with its node is computed again.
 As tasks are pure, doing one twice changes nothing.
 """
@@ -51,6 +52,7 @@ class RayBackend:
         if ours:
             self._connect()
         try:
+            self._check_gpus()
             task = ray.remote(attempt).options(
                 num_cpus=1,
                 num_gpus=self.gpus,  # a task that asks for none may be shown none
@@ -78,6 +80,12 @@ class RayBackend:
         finally:
             if ours:
                 ray.shutdown()
+
+    def _check_gpus(self) -> None:
+        """Ray would wait for ever for a node that can do the jobs."""
+        nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
+        if not any(resources.get("GPU", 0.0) >= self.gpus for resources in nodes):
+            raise ValueError(f"no node of the Ray cluster has {self.gpus:g} of a GPU")
 
     def _connect(self) -> None:
         if self.address is not None:

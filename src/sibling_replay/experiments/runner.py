@@ -61,6 +61,7 @@ class _Pace:
         self._ended = 0  # steps of runs that ended
         self._busy = 0.0  # seconds of all workers together
         self._each: list[float] = []  # seconds a step of each run that ended
+        self._seen = False  # whether runs tell how far they are
         self._start = time.monotonic()
 
     def end(self, outcome: Outcome) -> None:
@@ -78,11 +79,12 @@ class _Pace:
         # a run that was killed goes back to its checkpoint, so it may stand behind its last word
         taken = sum(max(0, now - self._before[name]) for name, now in standing.items())
         steps = self._ended + taken
+        self._seen = self._seen or any(standing.values())
         remaining = None
-        if self._each:  # the median forgets the first runs, which wait for compilation
-            remaining = left * median(self._each) / max(1.0, self._busy / elapsed)
-        elif steps:
+        if self._seen and steps:
             remaining = left * elapsed / steps
+        elif self._each:  # the median forgets the first runs, which wait for compilation
+            remaining = left * median(self._each) / max(1.0, self._busy / elapsed)
         return Progress(
             total=report.total,
             already=report.already,

@@ -91,6 +91,15 @@ def save_run(root: Path, run: Run, result: RunResult) -> Path:
     return path
 
 
+def adopt_run(root: Path, run: Run, other: Run) -> None:
+    """Store, as this run, what another run of the same config gave: it would give the same."""
+    if other.config != run.config:
+        raise ValueError(f"{run.id} and {other.id} are of different configs")
+    row = load_file(run_path(root, other.id))
+    row = row.with_columns(pl.lit(run.id).alias("run"), pl.lit(run.study).alias("study"))
+    _write(run_path(root, run.id), row.with_columns(pl.Series("digest", [_digest(row)])))
+
+
 def finished(root: Path, runs: Iterable[Run]) -> set[str]:
     """Ids of the runs whose file exists. Cheap: nothing is opened."""
     return {run.id for run in runs if run_path(root, run.id).is_file()}

@@ -37,8 +37,10 @@ class FrozenEncoder:
 
     def __init__(self, weights: Weights, grid: tuple[int, int]) -> None:
         cells, codes = grid[0] * grid[1], len(weights.codebook)
-        if cells * math.log2(codes) > 62:
-            raise ValueError(f"{cells} codes of {codes} do not fit an integer of 64 bits")
+        if cells * math.log2(codes) > 60:  # which leaves three bits for an action
+            raise ValueError(
+                f"{cells} codes of {codes} and an action do not fit an integer of 64 bits"
+            )
         self.weights = Weights(*(np.ascontiguousarray(w, dtype=np.float32) for w in weights))
         self.grid = grid
         self.codes = codes

@@ -95,17 +95,37 @@ def encoder_config(saved: dict[str, Any]) -> EncoderConfig:
     return EncoderConfig(**{**saved, "grid": tuple(saved["grid"])})
 
 
-def encoder_files(directory: Path = SHIPPED) -> dict[str, EncoderFile]:
-    """Game -> its encoder of the paper's form (2x1, its K, bce), of the least seed there is."""
-    found: dict[str, EncoderFile] = {}
+def encoder_files(own: Path | None = None) -> dict[str, EncoderFile]:
+    """Game -> its encoder: one of the directory `own`, or else the package's.
+
+    Of several in `own`, that of the paper's form (2x1, its K, bce) and the least seed.
+    """
+    found = _chosen(SHIPPED)
+    if own is None:
+        return found
+    if not own.is_dir():
+        raise FileNotFoundError(f"there is no directory of encoders {own}")
+    return found | _chosen(own)
+
+
+def _chosen(directory: Path) -> dict[str, EncoderFile]:
+    by_game: dict[str, list[EncoderFile]] = {}
     for path in sorted(directory.glob("*.npz")):
         file = load_encoder(path)
-        config = file.config
-        if (config.grid, config.codes, config.loss) == ((2, 1), paper_codes(config.game), "bce"):
-            before = found.get(config.game)
-            if before is None or config.seed < before.config.seed:
-                found[config.game] = file
+        by_game.setdefault(file.config.game, []).append(file)
+    found = {}
+    for game, files in by_game.items():
+        of_paper = [file for file in files if _is_papers(file.config)]
+        if not of_paper and len(files) > 1:
+            names = ", ".join(file.config.name for file in files)
+            raise ValueError(f"{directory} has several encoders of {game} ({names}): leave one")
+        found[game] = min(of_paper or files, key=lambda file: file.config.seed)
     return found
+
+
+def _is_papers(config: EncoderConfig) -> bool:
+    form = (config.grid, config.codes, config.loss)
+    return form == ((2, 1), paper_codes(config.game), "bce")
 
 
 def shipped_encoder(game: str) -> Path:
@@ -113,12 +133,14 @@ def shipped_encoder(game: str) -> Path:
     return SHIPPED / f"{game}.npz"
 
 
-def find_encoder(directory: Path, digest: str) -> FrozenEncoder:
-    """The encoder with this digest, among the files of a directory."""
-    for path in sorted(directory.glob("*.npz")):
+def find_encoder(own: Path | None, digest: str) -> FrozenEncoder:
+    """The encoder with this digest, among the files of a directory and of the package."""
+    places = [SHIPPED] if own is None else [own, SHIPPED]
+    for path in (path for place in places for path in sorted(place.glob("*.npz"))):
         encoder = load_encoder(path).encoder
         if encoder.digest == digest:
             return encoder
     raise FileNotFoundError(
-        f"no encoder {digest} in {directory}: make one with `sibling-replay vqvae train`"
+        f"no encoder {digest} in {' or '.join(map(str, places))}: "
+        "make one with `sibling-replay vqvae train`"
     )

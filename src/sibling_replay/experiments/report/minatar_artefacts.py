@@ -173,8 +173,8 @@ LATENT = Section(
             "Not in the paper",
             "What the tail does to each method",
             "AUC return under mp-tail minus clean, paired by seed (how many, in brackets), mean ± "
-            "standard error. The paper's is the difference of its two printed means. Learning "
-            f"rates are the same in both conditions. {LENGTH}",
+            "standard error, of runs that differ in nothing else. The paper's is the difference of "
+            f"its two printed means. {LENGTH}",
             MinAtarNeeds(),
             _effect_table,
         ),

@@ -106,7 +106,7 @@ class RateNeeds:
         for game, method in missing:
             said.setdefault(game, []).append(method)
         lines = tuple(f"{game}: no run of {', '.join(methods)}" for game, methods in said.items())
-        command = f"sibling-replay reproduce {STUDY} --game {' '.join(said)} --select-lr"
+        command = f"sibling-replay reproduce {STUDY} --game {' '.join(said)}"
         return Gap(lines, command, frames[STUDY].is_empty())
 
     def _missing(self, frames: Frames) -> list[tuple[str, str]]:
