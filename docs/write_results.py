@@ -1,4 +1,5 @@
-"""Writes the tables of README.md and REPRODUCING.md from results/: `python docs/write_results.py`.
+"""Writes the tables of README.md and REPRODUCING.md from results/, and draws MinAtar's curves:
+`python docs/write_results.py`.
 
 A block lies between `<!-- NAME -->` and `<!-- /NAME -->`. A test fails when a committed block is
 not what the committed results give.
@@ -11,9 +12,11 @@ from math import isnan
 from pathlib import Path
 
 import polars as pl
+from matplotlib import rc_context
 
 from sibling_replay.experiments import minatar_coverage, minatar_tables, store, tables
 from sibling_replay.experiments.encoder_report import MEASURES, SAMPLE, read_support
+from sibling_replay.experiments.figures import matplotlib_ink, minatar_curves
 from sibling_replay.experiments.frozen_lake_shift import target_shifts
 from sibling_replay.experiments.minatar_spec import SEEDS
 from sibling_replay.experiments.spec import LAKES
@@ -258,7 +261,17 @@ def fill(text: str, contents: dict[str, str]) -> str:
     return text
 
 
+def draw_curves(runs: Path, picture: Path) -> None:
+    """MinAtar's learning curves, as far as there are results."""
+    figure = minatar_curves(minatar_coverage.load(runs)) if runs.is_file() else None
+    if figure is not None:
+        with rc_context(matplotlib_ink.LOOK):
+            blank = matplotlib_ink.BLANK["png"]
+            matplotlib_ink.draw(figure).savefig(picture, dpi=140, metadata=blank)
+
+
 def main() -> None:
+    draw_curves(ROOT / "results" / "minatar.parquet", ROOT / "docs" / "minatar-curves.png")
     contents = blocks()
     for page in PAGES:
         path = ROOT / page
