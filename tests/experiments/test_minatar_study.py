@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from sibling_replay import cli
+from sibling_replay.envs import GAMES
 from sibling_replay.experiments import store
 from sibling_replay.experiments.encoder_report import (
     Inspection,
@@ -33,12 +34,11 @@ from sibling_replay.experiments.minatar_spec import (
 from sibling_replay.experiments.runner import Report
 from sibling_replay.experiments.spec import Run, select, study
 from sibling_replay.grouping.support import Support
-from sibling_replay.training import encoders
-from sibling_replay.training.encoders import EncoderConfig, EncoderFile, save_encoder
+from sibling_replay.training.encoders import EncoderConfig, EncoderFile, encoder_files, save_encoder
 from sibling_replay.training.minatar_config import MinAtarConfig, minatar_config
 from sibling_replay.training.results import RunResult
 
-DIGESTS = {"Breakout": "b" * 32, "SpaceInvaders": "c" * 32}
+DIGESTS = {**dict.fromkeys(GAMES, "b" * 32), "SpaceInvaders": "c" * 32}
 
 
 def test_the_study_is_the_papers() -> None:
@@ -218,13 +218,12 @@ def test_real_command_selects_rates_and_trains_with_them(tmp_path: Path) -> None
     ]
 
 
-def test_sample_without_an_encoder_is_refused_before_anything_runs(
-    tmp_path: Path, monkeypatch
-) -> None:
-    monkeypatch.setattr(encoders, "SHIPPED", tmp_path)
-    with pytest.raises(ValueError, match="no encoder for Breakout"):
-        plan(tmp_path, "SAMPLE").runs()
-    assert len(plan(tmp_path, "DDQN", "PER").runs()) == 20
+def test_the_package_has_an_encoder_of_the_papers_size_for_every_game() -> None:
+    found = encoder_files()
+    assert found.keys() == GAMES.keys()
+    for game, file in found.items():
+        codes = 32 if game == "SpaceInvaders" else 16
+        assert file.config == EncoderConfig(game, (2, 1), codes, "bce", 0, 1_500_000, 100_000)
 
 
 @pytest.mark.parametrize(

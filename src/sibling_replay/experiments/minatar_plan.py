@@ -12,7 +12,6 @@ from sibling_replay.experiments.minatar_spec import (
     NO_RATES,
     RATE_STUDY,
     STUDY,
-    UNTRAINED,
     Rates,
     minatar_run,
     minatar_runs,
@@ -56,12 +55,13 @@ class MinAtarPlan:
 
     def runs(self, rates: Rates = NO_RATES) -> tuple[Run, ...]:
         """The chosen runs, with the paper's learning rates or those given."""
-        return self._chosen(minatar_runs(self._digests(), rates, **self._shortened()))
+        runs = minatar_runs(self._digests(), rates, **self._shortened())
+        return select(runs, self.games, self.methods, self.seeds, self.conditions)
 
     def rate_runs(self) -> tuple[Run, ...]:
         """The runs that choose the learning rates of the chosen games and methods."""
         runs = rate_runs(self._digests(), **self._shortened())
-        return self._checked(select(runs, self.games, self.methods, self.seeds))
+        return select(runs, self.games, self.methods, self.seeds)
 
     def selected(self, out: Path) -> dict[tuple[str, str], float]:
         """The learning rates that the finished `rate_runs` choose."""
@@ -89,23 +89,6 @@ class MinAtarPlan:
 
     def _shortened(self) -> dict[str, int]:
         return {} if self.steps is None else {"steps": self.steps}
-
-    def _chosen(self, runs: tuple[Run, ...]) -> tuple[Run, ...]:
-        return self._checked(select(runs, self.games, self.methods, self.seeds, self.conditions))
-
-    def _checked(self, runs: tuple[Run, ...]) -> tuple[Run, ...]:
-        lacking = {
-            run.config.env
-            for run in runs
-            if isinstance(run.config, MinAtarConfig) and run.config.encoder == UNTRAINED
-        }
-        if lacking:
-            raise ValueError(
-                f"no encoder for {', '.join(sorted(lacking))} in {self.job.encoders}: "
-                "make it with `sibling-replay vqvae train` and name its directory with --encoders, "
-                "or leave SAMPLE out with --method"
-            )
-        return runs
 
 
 def _twin(run: Run) -> Run:

@@ -24,7 +24,6 @@ from sibling_replay.training.minatar_config import (
 STUDY = "minatar"
 RATE_STUDY = "minatar-rates"
 SEEDS = range(5)
-UNTRAINED = "untrained"  # stands for the encoder of a game that has none yet
 
 # "a factor-of-two grid around 3e-5 ..., plus 3.75e-6 and 1.875e-6 for PER"
 RATES = (1.2e-4, 6e-5, 3e-5, 1.5e-5, 7.5e-6)
@@ -42,14 +41,14 @@ def rate_grid(method: str) -> tuple[float, ...]:
 def minatar_runs(
     encoders: Mapping[str, str], rates: Rates = NO_RATES, **overrides: Any
 ) -> tuple[Run, ...]:
-    """Every run of the study. `encoders`: game -> digest; `rates` replace the paper's."""
+    """Every run of the study. `encoders`: each game's digest; `rates` replace the paper's."""
     runs = []
     for condition in CONDITIONS:
         for game in GAMES:
             for method in MINATAR_METHODS:
                 settings = dict(overrides)
                 if method == "SAMPLE":
-                    settings["encoder"] = encoders.get(game, UNTRAINED)
+                    settings["encoder"] = encoders[game]
                 if (game, method) in rates:
                     settings["learning_rate"] = rates[game, method]
                 for seed in SEEDS:
@@ -63,7 +62,7 @@ def rate_runs(encoders: Mapping[str, str], **overrides: Any) -> tuple[Run, ...]:
     runs = []
     for game in GAMES:
         for method in MINATAR_METHODS:
-            encoder = encoders.get(game, UNTRAINED) if method == "SAMPLE" else ""
+            encoder = encoders[game] if method == "SAMPLE" else ""
             for rate in rate_grid(method):
                 for seed in SEEDS:
                     settings = {**overrides, "learning_rate": rate, "encoder": encoder}

@@ -129,7 +129,7 @@ def _is_papers(config: EncoderConfig) -> bool:
 
 
 def shipped_encoder(game: str) -> Path:
-    """The file of the package's encoder for a game; it may not exist."""
+    """The file of the package's encoder for a game."""
     return SHIPPED / f"{game}.npz"
 
 

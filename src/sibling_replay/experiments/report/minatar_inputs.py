@@ -21,7 +21,7 @@ from sibling_replay.experiments.minatar_coverage import (
 )
 from sibling_replay.experiments.minatar_spec import SEEDS, STUDY
 from sibling_replay.experiments.summaries import measured
-from sibling_replay.training.encoders import paper_codes, shipped_encoder
+from sibling_replay.training.encoders import paper_codes
 from sibling_replay.training.minatar_config import CONDITIONS, MINATAR_METHODS
 
 from .inputs import ENCODERS, Frames, Gap
@@ -127,11 +127,6 @@ class EncoderNeeds:
             return None
         line = f"no inspected encoder of {', '.join(missing)}"
         command = "sibling-replay vqvae inspect --csv results/vqvae.csv"
-        if not shipped_encoder(missing[0]).exists():
-            command = (
-                f"sibling-replay vqvae train --game {missing[0]}, then "
-                "sibling-replay vqvae inspect encoders/*.npz --csv results/vqvae.csv"
-            )
         return Gap((line,), command, frames[ENCODERS].is_empty())
 
     def _missing(self, frames: Frames) -> list[str]:
