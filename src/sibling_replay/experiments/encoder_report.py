@@ -134,7 +134,7 @@ def read_support(path: Path) -> pl.DataFrame:
 
 def merged(before: pl.DataFrame, now: pl.DataFrame) -> pl.DataFrame:
     """Both tables in one; an encoder that is in both is as it is now."""
-    encoder = ["game", "grid", "codebook", "loss", "seed"]
+    encoder = ["game", "grid", "codebook", "loss", "seed", "observations", "updates"]
     kept = before.join(now, on=encoder, how="anti")
     return pl.concat([kept, now], how="diagonal_relaxed").sort(encoder)
 
