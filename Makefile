@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 HOSTS := sb3 torchrl tianshou rllib
 
 .PHONY: help install reproduce report test test-long test-ray test-browser test-integrations lint bench bench-train bench-minatar \
-	bench-hosts clean $(HOSTS:%=test-%)
+	bench-hosts golden clean $(HOSTS:%=test-%)
 
 help:
 	@echo "make reproduce   the paper's OutlierBandit and TwoChains comparison, beside the published numbers"
@@ -17,6 +17,7 @@ help:
 	@echo "make test-ray    the runner on a real Ray cluster on this machine"
 	@echo "make test-browser  the report in a real Chromium (installs Debian's if it is missing)"
 	@echo "make test-integrations  the adapters against the real SB3, TorchRL, Tianshou and RLlib"
+	@echo "make golden      every recorded draw, weight and value again, bit for bit"
 	@echo "make lint        ruff and mypy"
 	@echo "make bench       our buffer beside cpprb, Tianshou and TorchRL (builds their environments)"
 	@echo "make bench-train the compiled trainer beside its floor and the torch trainer"
@@ -76,6 +77,9 @@ test-integrations: $(HOSTS:%=test-%)
 
 $(HOSTS:%=test-%): test-%: $(VENV)-%/installed
 	$(VENV)-$*/bin/python -m pytest tests/integrations/$*
+
+golden: install
+	$(BIN)/python tests/golden/record.py compare
 
 lint: install
 	$(BIN)/ruff check .

@@ -1,0 +1,60 @@
+"""Draws, weights, values and tables are what they were when the golden files were written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import record
+
+from sibling_replay.cli import main
+
+GOLDEN = json.loads(record.FILE.read_text())
+CASES = dict(record.cases())
+# One environment and the integer observations; `make golden` compares everything.
+QUICK = [
+    name
+    for name in CASES
+    if name.startswith(("trainer/TwoChains", "slots")) or name.endswith(("/int", "/key"))
+]
+TABLES = Path(__file__).with_name("tables")
+
+
+def test_every_case_is_recorded() -> None:
+    assert set(CASES) == set(GOLDEN["records"])
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_record_is_what_it_was(name: str) -> None:
+    made = CASES[name]()
+    for part, old, new in record.parts(GOLDEN["records"][name], made):
+        if GOLDEN["processor"] == record.processor():
+            assert new["digests"] == old["digests"], part
+        for then, now in zip(old["shown"], new["shown"], strict=True):
+            assert then.keys() == now.keys()
+            for column in then:
+                np.testing.assert_allclose(now[column], then[column], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.long
+def test_tables_of_the_report_are_what_they_were(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["report", "--results", "results", "--out", str(tmp_path)])
+    assert ended.value.code == 0
+    golden = sorted(TABLES.glob("*.md"))
+    assert len(golden) == 13
+    for path in golden:
+        assert (tmp_path / "tables" / path.name).read_text() == path.read_text(), path.name
+
+
+@pytest.mark.parametrize("study", ["exact", "grid", "minatar"])
+def test_tables_on_the_terminal_are_what_they_were(
+    study: str, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit):
+        main(["table", study, "--out", f"results/{study}.parquet"])
+    assert capsys.readouterr().out == (TABLES / f"table-{study}.txt").read_text()
