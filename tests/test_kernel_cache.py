@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from sibling_replay.kernel_cache import drop_stale_kernels
 
 PACKAGE = Path(__file__).parent.parent / "src" / "sibling_replay"
@@ -21,29 +23,108 @@ print(index.tree[-1])
 """
 
 
-def test_kernels_are_dropped_when_any_source_changes(tmp_path: Path) -> None:
-    lower, upper = tmp_path / "lower", tmp_path / "upper"
-    for folder in (lower, upper):
-        (folder / "__pycache__").mkdir(parents=True)
-        (folder / "code.py").write_text("x = 1")
+FILES = {
+    "__init__.py": "",
+    "low/__init__.py": "",
+    "low/tree.py": "x = 1",
+    "low/index.py": "from package.low.tree import x",
+    "high/__init__.py": "from .memory import x",
+    "high/memory.py": "from ..low import index",
+    "high/user.py": "import package.high",
+    "page.py": "y = 1",
+}
+KERNELS = ("low/tree", "low/index", "high/memory", "high/user", "page")
 
-    def compile_one() -> None:
-        (upper / "__pycache__" / "kernel.nbi").touch()
-        (upper / "__pycache__" / "kernel.nbc").touch()
 
-    compile_one()
-    assert drop_stale_kernels(tmp_path, tmp_path) == 2  # nobody knows what they were made from
-    compile_one()
-    assert drop_stale_kernels(tmp_path, tmp_path) == 0
-    (lower / "code.py").write_text("x = 2")
-    os.utime(lower / "code.py", ns=(1, 1))
-    assert drop_stale_kernels(tmp_path, tmp_path) == 2
-    assert drop_stale_kernels(tmp_path, tmp_path) == 0
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A package with a compiled kernel (two files) in most of its modules."""
+    for name, text in FILES.items():
+        path = tmp_path / "package" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path / "package"
+
+
+def compile_all(package: Path) -> None:
+    for name in KERNELS:
+        folder = (package / name).parent / "__pycache__"
+        folder.mkdir(exist_ok=True)
+        for suffix in ("nbi", "1.nbc"):
+            (folder / f"{Path(name).name}.kernel-1.py311.{suffix}").touch()
+
+
+def compiled(package: Path) -> set[str]:
+    found = package.rglob("__pycache__/*.nbi")
+    return {
+        f"{p.parent.parent.relative_to(package) / p.name.split('.')[0]}".removeprefix("./")
+        for p in found
+    }
+
+
+def rewrite(path: Path, text: str) -> None:
+    path.write_text(text)
+    os.utime(path, ns=(1, 1))  # a file system's clock may be coarse
+
+
+def test_kernels_of_unknown_sources_are_dropped_once(package: Path) -> None:
+    compile_all(package)
+    assert drop_stale_kernels(package) == 2 * len(KERNELS)
+    compile_all(package)
+    assert drop_stale_kernels(package) == 0
+    assert compiled(package) == set(KERNELS)
+
+
+@pytest.mark.parametrize(
+    "changed, stale",
+    [
+        ("low/tree.py", {"low/tree", "low/index", "high/memory", "high/user"}),
+        ("high/memory.py", {"high/memory", "high/user"}),
+        ("high/__init__.py", {"high/user"}),
+        ("page.py", {"page"}),
+    ],
+)
+def test_a_change_drops_kernels_that_import_it_at_any_remove(
+    package: Path, changed: str, stale: set[str]
+) -> None:
+    drop_stale_kernels(package)
+    compile_all(package)
+    rewrite(package / changed, FILES[changed] + "\n# changed")
+    assert drop_stale_kernels(package) == 2 * len(stale)
+    assert compiled(package) == set(KERNELS) - stale
+    assert drop_stale_kernels(package) == 0
+
+
+def test_new_removed_and_unreadable_sources(package: Path) -> None:
+    drop_stale_kernels(package)
+    compile_all(package)
+    rewrite(package / "page.py", "from package.extra import z")
+    rewrite(package / "extra.py", "z = 1")
+    assert drop_stale_kernels(package) == 2
+    compile_all(package)
+    rewrite(package / "extra.py", "z = 2  # now it is followed")
+    assert drop_stale_kernels(package) == 2
+    compile_all(package)
+    (package / "page.py").unlink()
+    assert drop_stale_kernels(package) == 2
+    rewrite(package / "low/index.py", "from (")  # imports anything, for all one can tell
+    drop_stale_kernels(package)
+    compile_all(package)
+    rewrite(package / "extra.py", "z = 3")
+    assert drop_stale_kernels(package) >= 6
+    assert "low/index" not in compiled(package)
+
+
+def test_a_damaged_note_is_as_good_as_none(package: Path) -> None:
+    drop_stale_kernels(package)
+    compile_all(package)
+    (package / "__pycache__" / "kernel_sources.json").write_text("{")
+    assert drop_stale_kernels(package) == 2 * len(KERNELS)
 
 
 def test_where_nothing_may_be_written_nothing_happens(tmp_path: Path) -> None:
     (tmp_path / "__pycache__").write_text("no directory")
-    assert drop_stale_kernels(tmp_path, tmp_path) == 0
+    assert drop_stale_kernels(tmp_path) == 0
 
 
 def test_a_changed_source_changes_what_kernels_that_inline_it_do(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path as _Path
 
 from sibling_replay.kernel_cache import drop_stale_kernels as _drop_stale_kernels
 
-_drop_stale_kernels(_Path(__file__).parent, _Path(__file__).parent)  # before the first is imported
+_drop_stale_kernels(_Path(__file__).parent)  # before the first is imported
 
 from sibling_replay.buffer import ReplayBuffer
 from sibling_replay.checkpoint import StateError
