@@ -23,7 +23,7 @@ ROWS: list[set[str]] = [
     {"rng", "kernel_cache", "adam_state"},
     {"replay"},
     {"diagnostics", "envs", "grouping", "strategies"},
-    {"schema", "staging", "checkpoint", "sampling", "buffer", "slot_sampler"},
+    {"schema", "staging", "checkpoint", "draw_statistics", "sampling", "buffer", "slot_sampler"},
     {"training"},
     {"integrations", "experiments"},
     {"cli", "__main__"},

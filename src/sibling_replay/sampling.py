@@ -16,6 +16,7 @@ from sibling_replay.checkpoint import (
     fill_arrays,
     restored_uniforms,
 )
+from sibling_replay.draw_statistics import DrawStatistics
 from sibling_replay.replay.arrays import F64, I64
 from sibling_replay.replay.batch import Batch
 from sibling_replay.replay.memory import Memory
@@ -44,6 +45,7 @@ class Sampling(ABC):
             raise ValueError(f"capacity must be from 1 to {_LARGEST_CAPACITY}, got {capacity}")
         self.capacity = capacity
         self.strategy = strategy
+        self._statistics = DrawStatistics(type(strategy).__name__, warn=strategy.needs_groups)
 
     @abstractmethod
     def _new_memory(self) -> Memory:
@@ -74,7 +76,23 @@ class Sampling(ABC):
             raise ValueError(
                 f"batch_size must be from 1 to {self._largest_batch}, got {batch_size}"
             )
-        return self.strategy.draw(self._memory, batch_size, beta, self._uniforms)
+        batch = self.strategy.draw(self._memory, batch_size, beta, self._uniforms)
+        statistics = self._statistics
+        statistics.batches_left -= 1
+        if statistics.batches_left == 0:
+            statistics.look(batch, len(self), self.capacity)
+        return batch
+
+    def draw_statistics(self) -> dict[str, float]:
+        """Of recent draws, from some of the batches:
+
+        draws_with_siblings: the share whose group has more than one member. Where it is near zero,
+            the sibling strategies do what Prioritized does, and a `UserWarning` says so once.
+        group_size: the mean size of their groups.
+
+        NaN before the first draw; 0 and 1 in a buffer without groups.
+        """
+        return self._statistics.means()
 
     def update_priorities(self, batch: Batch, td_errors: ArrayLike) -> None:
         """Refresh priorities with the absolute TD errors, from before the optimizer step.
