@@ -8,8 +8,11 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 README = Path(__file__).parent.parent / "README.md"
@@ -38,6 +41,29 @@ def test_the_readme_shows_the_buffer() -> None:
     code = "".join(block for _, block in runnable(README.read_text()))
     for call in ("ReplayBuffer.for_env(", ".add(", ".sample(", ".update_priorities("):
         assert call in code, f"no runnable block calls {call}"
+
+
+def test_the_first_loop_averages() -> None:
+    """The TD error of an entry is that of its group's mean target, computed here by hand."""
+    _, code = runnable(README.read_text())[0]
+    code = code.replace("SiblingSample", "SiblingAverage").replace("range(2_000)", "range(300)")
+    scope: dict[str, Any] = {}
+    exec(compile(code, "README.md", "exec"), scope)
+    batch, q, buffer = scope["batch"], scope["q"], scope["buffer"]
+    stored = buffer.transitions()
+    # A table of values in place of the learnt one, with targets that differ within a group.
+    q[:] = np.random.default_rng(0).random(q.shape)
+    inner = textwrap.dedent(code[code.index("    batch = buffer.sample") :])
+    exec(compile(inner.replace("np.add.at(q", "np.add.at(q.copy()"), "README.md", "exec"), scope)
+    batch, td = scope["batch"], scope["td"]
+    targets = stored["reward"] + 0.99 * ~stored["terminated"] * q[stored["next_obs"]].max(axis=1)
+    groups = buffer.groups
+    spread = 0.0
+    for b, group in enumerate(batch.groups):
+        mean = targets[groups == group].mean()
+        assert np.isclose(td[b], mean - q[batch.obs[b], batch.action[b]])
+        spread = max(spread, float(np.ptp(targets[groups == group])))
+    assert spread > 0.1
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from sibling_replay import (
     Strategy,
     Uniform,
 )
+from support.averaging import averaged
 
 STRATEGIES: dict[str, Strategy] = {
     "uniform": Uniform(),
@@ -79,7 +80,7 @@ def churned(strategy: Strategy, capacity: int = 16, seed: int = 0, **options: An
     rng = np.random.default_rng(seed)
     for chunk in range(5):
         add_some(buffer, capacity - 1, seed=seed + chunk)
-        buffer.update_priorities(buffer.sample(8), 3.0 * rng.random(8))
+        buffer.update_priorities(averaged(buffer.sample(8)), 3.0 * rng.random(8))
     return buffer
 
 

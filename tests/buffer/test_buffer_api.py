@@ -33,6 +33,7 @@ from sibling_replay import (
     SiblingSample,
     Uniform,
 )
+from support.averaging import averaged
 
 
 class BoolImages(gym.Env):
@@ -79,7 +80,7 @@ def test_a_loop_stores_what_happened(make, strategy) -> None:
         written[step % capacity] = (obs, action, reward, next_obs, terminated, truncated)
         obs = env.reset()[0] if terminated or truncated else next_obs
         batch = buffer.sample(8, beta=0.5)
-        buffer.update_priorities(batch, rng.random(8))
+        buffer.update_priorities(averaged(batch), rng.random(8))
     env.close()
     assert len(buffer) == capacity
     assert_valid(buffer)
@@ -139,7 +140,7 @@ def test_extend_is_repeated_add(strategy, capacity) -> None:
         assert differences(snapshot(one), snapshot(many)) == []
         td = rng.random(6)
         for buffer in (one, many):
-            buffer.update_priorities(buffer.sample(6), td)
+            buffer.update_priorities(averaged(buffer.sample(6)), td)
     assert differences(snapshot(one), snapshot(many)) == []
     assert_valid(many)
     assert len(many) == capacity
@@ -162,7 +163,7 @@ def test_a_batch_may_be_larger_than_the_buffer(strategy) -> None:
     add_some(buffer, 2)
     batch = buffer.sample(1000, beta=1.0)
     assert set(batch.slots.tolist()) == {0, 1}
-    buffer.update_priorities(batch, np.linspace(0, 1, 1000))
+    buffer.update_priorities(averaged(batch), np.linspace(0, 1, 1000))
     assert_valid(buffer)
 
 
@@ -185,8 +186,8 @@ TD_FORMS = {
 def test_td_errors_in_any_form_give_the_same_priorities(strategy, form) -> None:
     td = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0])  # exact in half precision
     expected, actual = churned(strategy), churned(strategy)
-    expected.update_priorities(expected.sample(8), td)
-    actual.update_priorities(actual.sample(8), form(td))
+    expected.update_priorities(averaged(expected.sample(8)), td)
+    actual.update_priorities(averaged(actual.sample(8)), form(td))
     assert differences(snapshot(expected), snapshot(actual)) == []
 
 
@@ -195,7 +196,7 @@ def test_td_errors_may_be_read_only_and_are_never_written(dtype) -> None:
     buffer = churned(Prioritized())
     td = np.arange(8).astype(dtype)
     td.flags.writeable = False
-    buffer.update_priorities(buffer.sample(8), td)
+    buffer.update_priorities(averaged(buffer.sample(8)), td)
     assert td.tolist() == list(range(8))
     assert buffer.max_priority == 7 + 1e-6
 
@@ -215,7 +216,7 @@ def test_a_kept_batch_is_never_written_again(strategy) -> None:
     copies = [[array.tobytes() for array in map(np.asarray, held)] for held in everything]
     for _ in range(20):
         add_some(buffer, 3, seed=9)
-        buffer.update_priorities(buffer.sample(8), np.ones(8))
+        buffer.update_priorities(averaged(buffer.sample(8)), np.ones(8))
     assert [columns(batch) for batch in kept] == frozen
     for held, before in zip(everything, copies, strict=True):
         assert [array.tobytes() for array in map(np.asarray, held)] == before
@@ -230,11 +231,11 @@ def test_copies_of_a_buffer_are_buffers_of_their_own(strategy) -> None:
         assert differences(before, snapshot(other)) == []
         batch = other.sample(8)
         add_some(other, 5, seed=3)
-        other.update_priorities(batch, np.arange(8.0))
+        other.update_priorities(averaged(batch), np.arange(8.0))
         assert_valid(other)
         assert differences(before, snapshot(buffer)) == []
         with pytest.raises(ValueError, match="not drawn from this buffer"):
-            buffer.update_priorities(batch, np.ones(8))
+            buffer.update_priorities(averaged(batch), np.ones(8))
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
@@ -245,11 +246,11 @@ def test_a_batch_can_be_copied_and_sent(strategy) -> None:
     assert columns(sent) == columns(batch)
     assert len(pickle.dumps(batch)) < 6000, "the buffer went with the batch"
     with pytest.raises(ValueError, match="not drawn from this buffer"):
-        buffer.update_priorities(sent, np.ones(8))
+        buffer.update_priorities(averaged(sent), np.ones(8))
     copied = copy.deepcopy(batch)
     assert columns(copied) == columns(batch)
-    buffer.update_priorities(copied, np.arange(8.0))
-    twin.update_priorities(expected, np.arange(8.0))
+    buffer.update_priorities(averaged(copied), np.arange(8.0))
+    twin.update_priorities(averaged(expected), np.arange(8.0))
     assert differences(snapshot(buffer), snapshot(twin)) == []
 
 

@@ -26,8 +26,10 @@ from sibling_replay import (
     ReplayBuffer,
     SiblingAverage,
     SiblingSample,
+    Strategy,
     UnfitErrors,
 )
+from support.averaging import averaged
 
 GOOD = (0, 1, 0.5, 2, False, True)
 NAMES = ("obs", "action", "reward", "next_obs", "terminated", "truncated")
@@ -60,7 +62,10 @@ def test_unfit_td_errors_name_the_slot(strategy, bad) -> None:
                 rf"TD error {place} of the batch \(slot {batch.slots[place]}\) is {str(bad)[:2]}"
             )
             assert_refused(
-                buffer, lambda td=td: buffer.update_priorities(batch, td), match, UnfitErrors
+                buffer,
+                lambda td=td: buffer.update_priorities(averaged(batch), td),
+                match,
+                UnfitErrors,
             )
 
 
@@ -87,7 +92,7 @@ BAD_TD = {
 def test_td_errors_of_the_wrong_form(strategy, td, kind, match) -> None:
     buffer = churned(strategy)
     batch = buffer.sample(8)
-    assert_refused(buffer, lambda: buffer.update_priorities(batch, td), match, kind)
+    assert_refused(buffer, lambda: buffer.update_priorities(averaged(batch), td), match, kind)
 
 
 # --------------------------------------------------------------------------------- batches
@@ -114,17 +119,47 @@ def test_a_batch_from_before_the_state_was_loaded() -> None:
     )
 
 
-@pytest.mark.parametrize("slot", [-1, 16, 10**6, -(2**63), 2**63 - 1])
-@pytest.mark.parametrize("strategy", REFRESHING.values(), ids=REFRESHING)
+def remembers(strategy: Strategy) -> bool:
+    """Whether a refresh goes by what the buffer has noted of a draw, not by the batch's columns."""
+    return isinstance(strategy, SiblingAverage) and strategy.update_all_siblings
+
+
+BY_SLOTS = {name: s for name, s in REFRESHING.items() if not remembers(s)}
+BY_MEMORY = {name: s for name, s in REFRESHING.items() if remembers(s)}
+NOWHERE = [-1, 16, 10**6, -(2**63), 2**63 - 1]
+
+
+@pytest.mark.parametrize("slot", NOWHERE)
+@pytest.mark.parametrize("strategy", BY_SLOTS.values(), ids=BY_SLOTS)
 def test_tampered_slots(strategy, slot) -> None:
     """Compiled code follows any index: one outside the buffer must not be followed."""
     buffer = churned(strategy, capacity=16)
-    batch = buffer.sample(8)
+    batch = averaged(buffer.sample(8))
     batch.slots[3] = slot
     if batch.outcomes is not batch:
         batch.outcomes.slots[3] = slot
         batch.groups[3] = slot
     assert_refused(buffer, lambda: buffer.update_priorities(batch, np.ones(8)), "slot|batch")
+
+
+@pytest.mark.parametrize("number", [0, 1, 15, *NOWHERE])
+@pytest.mark.parametrize("strategy", BY_MEMORY.values(), ids=BY_MEMORY)
+def test_refreshes_of_all_siblings_do_not_believe_a_batch(strategy, number) -> None:
+    """Its columns are the user's to write on: which siblings were averaged the buffer knows."""
+    buffer, untouched = churned(strategy), churned(strategy)
+    for _ in range(3):
+        errors = np.arange(8.0)
+        batch, twin = averaged(buffer.sample(8)), averaged(untouched.sample(8))
+        for column in (batch.slots, batch.anchors, batch.groups, batch.group_sizes):
+            column[:] = number
+        for column in (batch.outcomes.slots, batch.outcomes.starts):
+            column[:] = number
+        for one, drawn in ((buffer, batch), (untouched, twin)):
+            add_some(one, 4, seed=1)
+            one.update_priorities(drawn, errors)
+        assert differences(snapshot(untouched), snapshot(buffer)) == []
+    assert buffer.dropped_updates > 0
+    buffer.load_state_dict(buffer.state_dict())
 
 
 def test_slots_that_hold_no_entry_yet() -> None:
@@ -133,7 +168,9 @@ def test_slots_that_hold_no_entry_yet() -> None:
     batch = buffer.sample(4)
     batch.slots[2] = 3
     assert_refused(
-        buffer, lambda: buffer.update_priorities(batch, np.ones(4)), "slot 3 .*holds no entry"
+        buffer,
+        lambda: buffer.update_priorities(averaged(batch), np.ones(4)),
+        "slot 3 .*holds no entry",
     )
 
 
@@ -360,7 +397,7 @@ def test_only_numbers_are_whole_numbers() -> None:
 def test_priorities_stay_finite() -> None:
     buffer = tabular(Prioritized(epsilon=1e308))
     add_some(buffer, 9)
-    buffer.update_priorities(buffer.sample(4), np.full(4, 1.7e308))
+    buffer.update_priorities(averaged(buffer.sample(4)), np.full(4, 1.7e308))
     assert np.isfinite(buffer.max_priority) and np.isfinite(buffer.masses).all()
     buffer.load_state_dict(buffer.state_dict())
 

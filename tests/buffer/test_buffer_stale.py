@@ -7,6 +7,7 @@ import pytest
 from buffer_kit import REFRESHING, add_some, assert_valid, differences, snapshot, tabular
 
 from sibling_replay import Prioritized, ReplayBuffer, SiblingAverage, Strategy
+from support.averaging import averaged
 
 CAPACITY = 8
 
@@ -30,7 +31,7 @@ def test_overwritten_entries_keep_their_new_priority(strategy, more) -> None:
     add_some(buffer, more, seed=1)
     before = buffer.masses
     fresh = {slot % CAPACITY for slot in range(more)}
-    buffer.update_priorities(batch, np.full(16, 50.0))
+    buffer.update_priorities(averaged(batch), np.full(16, 50.0))
     changed = set(np.flatnonzero(buffer.masses != before).tolist())
     assert not changed & fresh
     if alone(strategy):
@@ -53,11 +54,11 @@ def test_all_stale_changes_only_the_count(strategy) -> None:
         batch = buffer.sample(4)
         add_some(buffer, turns * CAPACITY, seed=1)
         before = snapshot(buffer)
-        buffer.update_priorities(batch, np.arange(4.0))
+        buffer.update_priorities(averaged(batch), np.arange(4.0))
         assert differences(before, snapshot(buffer)) == ["counts"]
         first = buffer.dropped_updates
         assert first > 0
-        buffer.update_priorities(batch, np.arange(4.0))
+        buffer.update_priorities(averaged(batch), np.arange(4.0))
         assert buffer.dropped_updates == 2 * first
 
 
@@ -66,7 +67,7 @@ def test_a_fresh_batch_drops_nothing(strategy) -> None:
     buffer = filled(strategy)
     for _ in range(20):
         add_some(buffer, 3)
-        buffer.update_priorities(buffer.sample(16), np.ones(16))
+        buffer.update_priorities(averaged(buffer.sample(16)), np.ones(16))
     assert buffer.dropped_updates == 0
 
 
@@ -75,7 +76,7 @@ def test_the_count_is_of_updates_not_of_slots() -> None:
     add_some(buffer, 1)
     batch = buffer.sample(5)
     add_some(buffer, 1)
-    buffer.update_priorities(batch, np.ones(5))
+    buffer.update_priorities(averaged(batch), np.ones(5))
     assert buffer.dropped_updates == 5
 
 
@@ -87,7 +88,7 @@ def test_an_average_over_a_group_drops_the_siblings_that_left() -> None:
     batch = buffer.sample(1)
     for _ in range(3):
         buffer.add(0, 0, 0.0, 0, False, False)  # into the same group, but never in the average
-    buffer.update_priorities(batch, np.array([9.0]))
+    buffer.update_priorities(averaged(batch), np.array([9.0]))
     np.testing.assert_allclose(buffer.masses, [1.0] * 3 + [9.0 + 1e-6] * 5)
     assert buffer.dropped_updates == 3
 
@@ -101,7 +102,7 @@ def test_a_group_whose_id_was_given_to_other_keys_is_not_refreshed() -> None:
         buffer.add(1, 1, 0.0, 0, False, False)
     buffer.add(2, 1, 0.0, 0, False, False)
     assert batch.groups[0] in buffer.groups, "the id is used again"
-    buffer.update_priorities(batch, np.array([9.0, 9.0]))
+    buffer.update_priorities(averaged(batch), np.array([9.0, 9.0]))
     assert buffer.masses.tolist() == [1.0] * 4
 
 
@@ -127,7 +128,7 @@ def test_late_updates_against_a_naive_record(strategy) -> None:
         if rng.random() < 0.8:
             batch, born_then = waiting.pop(rng.integers(len(waiting)))
             td = 3.0 * rng.random(4)
-            buffer.update_priorities(batch, td)
+            buffer.update_priorities(averaged(batch), td)
             averages = isinstance(strategy, SiblingAverage)
             order = np.argsort(td, kind="stable") if averages else range(4)
             for b in order:

@@ -31,6 +31,7 @@ from sibling_replay import (
     Uniform,
 )
 from sibling_replay.checkpoint import SCHEMA_VERSION
+from support.averaging import averaged
 
 
 def parity(obs: Any, action: Any) -> Any:
@@ -54,7 +55,7 @@ def traffic(buffer: ReplayBuffer, rounds: int, given: bool, seed: int) -> list[d
                    int(rng.integers(3)), False, bool(rng.random() < 0.1), **further)  # fmt: skip
         batch = buffer.sample(1 + i % 9, beta=(i % 11) / 10)
         drawn.append(columns(batch))
-        buffer.update_priorities(batch, 2.0 * rng.random(len(batch)))
+        buffer.update_priorities(averaged(batch), 2.0 * rng.random(len(batch)))
     return drawn
 
 
@@ -140,7 +141,7 @@ def test_a_state_is_a_copy_and_is_not_changed_by_loading() -> None:
     assert snapshot(state) == frozen
     buffer.load_state_dict(state)
     add_some(buffer, 5)
-    buffer.update_priorities(buffer.sample(4), np.arange(4.0))
+    buffer.update_priorities(averaged(buffer.sample(4)), np.arange(4.0))
     assert snapshot(state) == frozen
     json.dumps(state["header"])  # plain data
 

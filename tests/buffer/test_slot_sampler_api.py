@@ -18,6 +18,7 @@ from sibling_replay import (
     Uniform,
     key_rows,
 )
+from support.averaging import averaged
 from support.scenes import STRATEGIES, heavy_tailed
 
 
@@ -26,7 +27,7 @@ def filled(strategy=None, seed: int = 0) -> SlotSampler:
     rng = np.random.default_rng(seed)
     sampler.put(rng.permutation(20)[:15], rng.integers(0, 4, 15))
     for _ in range(5):
-        sampler.update_priorities(sampler.sample(8), heavy_tailed(rng, 8))
+        sampler.update_priorities(averaged(sampler.sample(8)), heavy_tailed(rng, 8))
     return sampler
 
 
@@ -120,7 +121,7 @@ def test_unfit_errors_are_refused(bad):
     batch = sampler.sample(4)
     masses = sampler.masses
     with pytest.raises(UnfitErrors, match=f"slot {batch.slots[2]}"):
-        sampler.update_priorities(batch, [1.0, 1.0, bad, 1.0])
+        sampler.update_priorities(averaged(batch), [1.0, 1.0, bad, 1.0])
     assert np.array_equal(masses, sampler.masses)
 
 
@@ -161,11 +162,11 @@ def test_updates_of_rewritten_and_removed_entries_are_dropped():
     assert batch.slots.tolist() == [0, 1, 2]
     sampler.put([1])
     sampler.remove([2])
-    sampler.update_priorities(batch, [0.5, 0.5, 0.5])
+    sampler.update_priorities(averaged(batch), [0.5, 0.5, 0.5])
     np.testing.assert_allclose(sampler.masses, [0.5, 1.0, 0.0], rtol=1e-8)
     assert sampler.dropped_updates == 2
     sampler.put([2])  # the slot is live again, the draw is not
-    sampler.update_priorities(batch, [0.25, 0.25, 0.25])
+    sampler.update_priorities(averaged(batch), [0.25, 0.25, 0.25])
     np.testing.assert_allclose(sampler.masses, [0.25, 1.0, 1.0], rtol=1e-8)
     assert sampler.dropped_updates == 4
 
@@ -173,8 +174,8 @@ def test_updates_of_rewritten_and_removed_entries_are_dropped():
 def test_new_entries_get_the_largest_priority():
     sampler = SlotSampler(9, Prioritized(alpha=0.5))
     sampler.put([4])
-    sampler.update_priorities(sampler.sample(1), [8.0])
-    sampler.update_priorities(sampler.sample(1), [0.25])
+    sampler.update_priorities(averaged(sampler.sample(1)), [8.0])
+    sampler.update_priorities(averaged(sampler.sample(1)), [0.25])
     sampler.put([7])
     assert sampler.max_priority == 8.0 + 1e-6
     np.testing.assert_allclose(sampler.masses[7], (8.0 + 1e-6) ** 0.5, rtol=1e-12)
@@ -187,7 +188,7 @@ def test_clear_forgets_all_but_the_random_stream():
     assert len(sampler) == 0 and sampler.max_priority == 1.0
     assert sampler.state_dict()["header"]["uniforms"] == taken
     with pytest.raises(ValueError, match="not drawn from this"):
-        sampler.update_priorities(batch, np.ones(4))
+        sampler.update_priorities(averaged(batch), np.ones(4))
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -202,7 +203,7 @@ def test_states_continue_bit_for_bit(name):
         for step in range(20):
             for sampler in (reference, twin):
                 sampler.put([step % 7], [step % 3])
-                sampler.update_priorities(sampler.sample(4), np.full(4, float(step)))
+                sampler.update_priorities(averaged(sampler.sample(4)), np.full(4, float(step)))
             assert same(reference, twin)
 
 

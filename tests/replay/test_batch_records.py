@@ -8,6 +8,7 @@ import gc
 import numpy as np
 import pytest
 
+from support.averaging import averaged
 from support.scenes import STRATEGIES, fixed_buffer
 
 COLUMNS = ("slots", "anchors", "weights", "obs", "reward", "next_obs", "terminated")
@@ -72,7 +73,7 @@ def test_a_copy_is_its_own():
     slots = batch.slots.copy()
     batch.slots[:] = 0
     assert np.array_equal(twin.slots, slots)
-    buffer.update_priorities(twin, np.ones(16))
+    buffer.update_priorities(averaged(twin), np.ones(16))
 
 
 def test_columns_cannot_be_replaced():
@@ -91,6 +92,6 @@ def test_single_precision_errors_are_widened(name):
     one, other = (fixed_buffer(STRATEGIES[name]()) for _ in range(2))
     for seed in range(4):
         errors = np.random.default_rng(seed).exponential(size=16).astype(np.float32)
-        one.update_priorities(one.sample(16), errors)
-        other.update_priorities(other.sample(16), errors.astype(np.float64))
+        one.update_priorities(averaged(one.sample(16)), errors)
+        other.update_priorities(averaged(other.sample(16)), errors.astype(np.float64))
     assert np.array_equal(one.masses, other.masses) and one.max_priority == other.max_priority

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from sibling_replay import Prioritized, SiblingModel, SiblingSample, SlotSampler
 from sibling_replay.strategies.header import seal_of
+from support.averaging import averaged
 from support.scenes import add_entries, new_buffer
 
 SIZE = 16
@@ -38,7 +39,7 @@ def test_the_groups_of_a_refresh_are_those_of_its_slots(strategy, change) -> Non
     batch = buffer.sample(SIZE)
     change(batch)
     errors = np.linspace(1.0, 9.0, SIZE)
-    buffer.update_priorities(batch, errors)
+    buffer.update_priorities(averaged(batch), errors)
     last = dict(zip(batch.slots.tolist(), (errors + strategy.epsilon).tolist(), strict=True))
     found = buffer.masses[list(last)]
     np.testing.assert_allclose(found, list(last.values()), rtol=1e-12)
@@ -59,7 +60,7 @@ def test_an_empty_slot_is_refused(strategy) -> None:
     batch.slots[2] = 15
     before = sampler.masses
     with pytest.raises(ValueError, match="slot 15"):
-        sampler.update_priorities(batch, np.full(4, 9.0))
+        sampler.update_priorities(averaged(batch), np.full(4, 9.0))
     assert np.array_equal(sampler.masses, before) and sampler.check_valid() == (True, "")
 
 

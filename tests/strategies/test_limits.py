@@ -9,6 +9,7 @@ import pytest
 
 from sibling_replay import Prioritized, SiblingAverage, SiblingModel, SiblingSample
 from sibling_replay.strategies.weights import UNNORMALIZED, write_weights
+from support.averaging import averaged
 from support.scenes import (
     SCENES,
     SIBLING_STRATEGIES,
@@ -114,7 +115,7 @@ def test_normalizations_differ_by_a_factor_only(name):
         add_entries(buffer, rng.integers(0, 8, 40), rng.integers(0, 3, 40))
         for _ in range(5):
             batch = buffer.sample(16, 0.6)
-            buffer.update_priorities(batch, 1.0 + batch.slots % 7)
+            buffer.update_priorities(averaged(batch), 1.0 + batch.slots % 7)
         batches[normalize] = buffer.sample(64, 0.6)
     plain = batches[None].weights
     assert np.array_equal(batches["batch"].slots, batches[None].slots)
@@ -155,7 +156,7 @@ def test_singleton_groups_make_every_sibling_strategy_per(name, normalize):
         assert (batches[0].group_sizes == 1).all()
         of_slot = heavy_tailed(rng, 50)  # an entry has one TD error, wherever it stands in a batch
         for buffer, batch in zip((sibling, per), batches, strict=True):
-            buffer.update_priorities(batch, of_slot[batch.slots])
+            buffer.update_priorities(averaged(batch), of_slot[batch.slots])
         assert np.array_equal(sibling.masses, per.masses)
         for mine, other in zip(sibling.probabilities(), per.probabilities(), strict=True):
             np.testing.assert_allclose(mine, other, rtol=1e-14)
@@ -198,7 +199,7 @@ def test_deterministic_groups_leave_nothing_to_correct(name):
         np.testing.assert_allclose(
             batch.average(targets_of(batch.outcomes)), targets_of(batch), rtol=1e-12, atol=1e-12
         )
-        buffer.update_priorities(batch, heavy_tailed(rng, 8))
+        buffer.update_priorities(averaged(batch), heavy_tailed(rng, 8))
     # PER's pull on outcomes inside a group (eq. 14) has nothing to act on either.
     assert np.unique(2 * batch.obs + batch.action).size == np.unique(batch.next_obs).size
 

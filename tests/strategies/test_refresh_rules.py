@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
 from sibling_replay import Prioritized, SiblingAverage, SiblingModel, SiblingSample, Uniform
+from support.averaging import averaged
 from support.scenes import STRATEGIES, add_entries, new_buffer
 
 ALPHA, EPSILON = 1.0, 1e-6
@@ -39,7 +42,7 @@ ERRORS = np.random.default_rng(0).permutation(np.linspace(0.1, 0.9, 30))
 
 def test_uniform_refreshes_nothing():
     buffer = filled(Uniform)
-    buffer.update_priorities(buffer.sample(30), ERRORS)
+    buffer.update_priorities(averaged(buffer.sample(30)), ERRORS)
     expect(buffer, {})
     assert buffer.max_priority == 1.0
 
@@ -49,7 +52,7 @@ def test_anchor_is_refreshed_and_the_last_wins(strategy):
     buffer = filled(strategy)
     batch = buffer.sample(30)
     assert np.unique(batch.anchors).size < 30  # with duplicates
-    buffer.update_priorities(batch, ERRORS)
+    buffer.update_priorities(averaged(batch), ERRORS)
     expect(buffer, last_of(batch.anchors, ERRORS))
 
 
@@ -57,7 +60,7 @@ def test_model_does_not_refresh_where_the_outcome_came_from():
     buffer = filled(SiblingModel)
     batch = buffer.sample(4)
     assert not np.array_equal(batch.anchors, batch.outcome_slots)
-    buffer.update_priorities(batch, ERRORS[:4])
+    buffer.update_priorities(averaged(batch), ERRORS[:4])
     expect(buffer, last_of(batch.anchors, ERRORS[:4]))
 
 
@@ -65,7 +68,7 @@ def test_sample_refreshes_the_trained_sibling():
     buffer = filled(SiblingSample)
     batch = buffer.sample(30)
     assert not np.array_equal(batch.anchors, batch.slots)
-    buffer.update_priorities(batch, ERRORS)
+    buffer.update_priorities(averaged(batch), ERRORS)
     expect(buffer, last_of(batch.slots, ERRORS))
 
 
@@ -73,7 +76,7 @@ def test_sample_refreshes_the_trained_sibling():
 def test_average_refreshes_the_anchor_and_the_largest_wins(most):
     buffer = filled(SiblingAverage, max_siblings=most)
     batch = buffer.sample(30)
-    buffer.update_priorities(batch, ERRORS)
+    buffer.update_priorities(averaged(batch), ERRORS)
     expect(buffer, largest_of(batch.anchors, ERRORS))
     assert largest_of(batch.anchors, ERRORS) != last_of(batch.anchors, ERRORS)
 
@@ -83,7 +86,7 @@ def test_average_refreshes_every_sibling_of_a_subset():
     batch = buffer.sample(5)
     used = batch.outcomes.slots
     proposed = np.repeat(ERRORS[:5], np.diff(batch.outcomes.starts))
-    buffer.update_priorities(batch, ERRORS[:5])
+    buffer.update_priorities(averaged(batch), ERRORS[:5])
     expect(buffer, largest_of(used, proposed))
     # The anchor takes part in the draw but is not always drawn, and then it is left alone.
     assert not set(batch.anchors.tolist()) <= set(used.tolist())
@@ -95,10 +98,59 @@ def test_average_refreshes_every_sibling_of_the_group():
     add_entries(buffer, np.arange(12) % 3, np.zeros(12, dtype=int))
     batch = buffer.sample(2)
     assert batch.outcomes.size == 2
-    buffer.update_priorities(batch, ERRORS[:2])
+    buffer.update_priorities(averaged(batch), ERRORS[:2])
     members = [np.flatnonzero(buffer.groups == group) for group in batch.groups]
     proposed = np.repeat(ERRORS[:2], [len(m) for m in members])
     expect(buffer, largest_of(np.concatenate(members), proposed))
+
+
+@pytest.mark.parametrize("most", [None, 2])
+@pytest.mark.parametrize("all_siblings", [False, True])
+def test_an_average_that_was_never_taken_is_refused(most, all_siblings):
+    """TD errors of the anchors' own outcomes: what a loop over `batch.reward` would hand back."""
+    buffer = filled(SiblingAverage, max_siblings=most, update_all_siblings=all_siblings)
+    before = buffer.masses
+    batch = buffer.sample(30)
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"batch\.outcomes.*pass them through `batch.average`"):
+            buffer.update_priorities(batch, np.abs(batch.reward))
+    assert np.array_equal(buffer.masses, before) and buffer.dropped_updates == 0
+    batch.average(batch.outcomes.reward)
+    buffer.update_priorities(batch, np.full(30, 3.0))
+    assert set(buffer.masses[batch.anchors if most is None else batch.outcomes.slots]) != {1.0}
+
+
+def test_every_batch_must_be_averaged_even_of_groups_of_one():
+    """Not only the first that has several outcomes an entry: the rule does not depend on luck."""
+    buffer = new_buffer(SiblingAverage(), 4)
+    add_entries(buffer, [0, 1, 2, 3], [0, 0, 0, 0])
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no mean was taken"):
+            buffer.update_priorities(buffer.sample(4), np.ones(4))
+        batch = buffer.sample(4)
+        assert np.array_equal(batch.average(batch.outcomes.reward), batch.reward)
+        buffer.update_priorities(batch, np.ones(4))
+
+
+def test_means_may_be_taken_without_average():
+    """Of several numbers an outcome, say, or in another process."""
+    for mean in (
+        lambda batch: batch.outcomes.shares,
+        lambda batch: batch.outcomes.starts,
+        pickle.dumps,
+    ):
+        buffer = filled(SiblingAverage)
+        batch = buffer.sample(30)
+        mean(batch)
+        buffer.update_priorities(batch, np.full(30, 8.0))
+        assert np.allclose(buffer.masses[batch.anchors], (8.0 + EPSILON) ** ALPHA)
+
+
+def test_only_averages_ask_for_average():
+    for strategy in (Prioritized, SiblingSample, SiblingModel):
+        buffer = filled(strategy)
+        buffer.update_priorities(buffer.sample(30), ERRORS)
+        assert len(set(buffer.masses)) > 3
 
 
 def test_new_entries_get_the_largest_raw_priority_ever():
@@ -107,11 +159,11 @@ def test_new_entries_get_the_largest_raw_priority_ever():
     add_entries(buffer, [0, 1, 2], [0, 0, 0])
     assert np.array_equal(buffer.masses, np.ones(3))
     batch = buffer.sample(3)
-    buffer.update_priorities(batch, np.array([16.0, 16.0, 16.0]))
+    buffer.update_priorities(averaged(batch), np.array([16.0, 16.0, 16.0]))
     assert buffer.max_priority == 16.0 + EPSILON
     for _ in range(6):
         batch = buffer.sample(3)
-        buffer.update_priorities(batch, np.full(3, 0.25))
+        buffer.update_priorities(averaged(batch), np.full(3, 0.25))
         add_entries(buffer, [5], [5])
         newest = (int(buffer._memory.added) - 1) % 3
         assert buffer.masses[newest] == pytest.approx(np.sqrt(16.0 + EPSILON), rel=1e-13)
@@ -120,7 +172,7 @@ def test_new_entries_get_the_largest_raw_priority_ever():
 def test_the_largest_counts_even_when_a_later_duplicate_overwrites_it():
     buffer = new_buffer(Prioritized(alpha=1.0), 1)
     add_entries(buffer, [0], [0])
-    buffer.update_priorities(buffer.sample(3), np.array([1.0, 50.0, 2.0]))
+    buffer.update_priorities(averaged(buffer.sample(3)), np.array([1.0, 50.0, 2.0]))
     assert buffer.masses[0] == pytest.approx(2.0 + EPSILON, rel=1e-13)
     assert buffer.max_priority == 50.0 + EPSILON
 
@@ -133,7 +185,7 @@ def test_stale_updates_are_dropped_and_counted(name):
     batch = buffer.sample(6)
     add_entries(buffer, [4, 5, 6, 7], [0, 0, 0, 0])
     before, peak = buffer.masses, buffer.max_priority
-    buffer.update_priorities(batch, np.full(6, 99.0))
+    buffer.update_priorities(averaged(batch), np.full(6, 99.0))
     assert np.array_equal(buffer.masses, before)
     assert buffer.max_priority == peak
     # Of a whole group there is one update, however often it was drawn.
@@ -146,7 +198,7 @@ def test_only_the_overwritten_part_is_dropped():
     add_entries(buffer, range(4), [0] * 4)
     batch = buffer.sample(8)
     add_entries(buffer, [8, 9], [0, 0])  # slots 0 and 1 are new
-    buffer.update_priorities(batch, np.full(8, 5.0))
+    buffer.update_priorities(averaged(batch), np.full(8, 5.0))
     stale = int((batch.slots < 2).sum())
     assert stale > 0 and buffer.dropped_updates == stale
     np.testing.assert_allclose(buffer.masses, [1, 1, 5 + EPSILON, 5 + EPSILON], rtol=1e-13)
@@ -159,6 +211,6 @@ def test_a_batch_outlives_several_turns_of_the_ring():
     batch = buffer.sample(3)
     for turn in range(1, 5):
         add_entries(buffer, range(3), [turn] * 3)
-        buffer.update_priorities(batch, np.full(3, 5.0))
+        buffer.update_priorities(averaged(batch), np.full(3, 5.0))
         assert buffer.dropped_updates == 3 * turn
     assert np.array_equal(buffer.masses, np.ones(3))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sibling_replay import Prioritized, SiblingAverage, SiblingModel, SiblingSample
+from support.averaging import averaged
 from support.chi_square import LawRejected, check_draws
 from support.masses import assign_masses
 from support.naive import NaiveBuffer
@@ -108,7 +109,7 @@ def test_first_duplicate_wins():
         if reverse:  # assigned from the last to the first, the first stays
             batch.slots[:] = batch.slots[::-1].copy()
             errors = errors[::-1].copy()
-        pair.buffer.update_priorities(batch, errors)
+        pair.buffer.update_priorities(averaged(batch), errors)
         draws = draw_many(pair.buffer, DRAWS, 1).anchors
         right, wrong = (right, draws) if reverse else (draws, wrong)
     assert laws[0] == laws[1]

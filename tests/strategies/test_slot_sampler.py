@@ -16,6 +16,7 @@ from hypothesis.stateful import (
 
 from sibling_replay import SlotSampler, Uniform
 from support import examples
+from support.averaging import averaged
 from support.chi_square import LawRejected, check_draws
 from support.scenes import (
     CAPACITIES,
@@ -50,7 +51,7 @@ def churned_sampler(strategy, seed: int = 1) -> SlotSampler:
         batch = sampler.sample(8)
         if step % 4 == 0:
             sampler.remove(rng.choice(sampler.live_slots, len(sampler) // 8, replace=False))
-        sampler.update_priorities(batch, heavy_tailed(rng, 8, spread=1.0))
+        sampler.update_priorities(averaged(batch), heavy_tailed(rng, 8, spread=1.0))
     assert (sampler.dropped_updates > 0) != isinstance(strategy, Uniform)
     assert 20 < len(sampler) < 61
     assert np.unique(sampler.groups, return_counts=True)[1].max() >= 5
@@ -208,8 +209,8 @@ def test_in_ring_order_it_is_the_buffer(name):
                 found = getattr(ours.outcomes, column), getattr(theirs.outcomes, column)
                 assert np.array_equal(*found), column
         errors = heavy_tailed(rng, 8)
-        sampler.update_priorities(ours, errors)
-        buffer.update_priorities(theirs, errors)
+        sampler.update_priorities(averaged(ours), errors)
+        buffer.update_priorities(averaged(theirs), errors)
         live = len(buffer)
         assert np.array_equal(sampler.masses[:live], buffer.masses)
         for stated, expected in zip(sampler.probabilities(), buffer.probabilities(), strict=True):

@@ -16,6 +16,7 @@ from sibling_replay import (
     Strategy,
     Uniform,
 )
+from support.averaging import averaged
 
 FIELDS = {
     "obs": Field(np.dtype(np.int64)),
@@ -98,7 +99,7 @@ def churned_buffer(strategy: Strategy, seed: int = 1, adds: int = 2500) -> Repla
         if rng.random() < 0.3:  # some of the batch is overwritten before it is refreshed
             add_entries(buffer, era + rng.geometric(0.3, 3), rng.integers(0, 4, 3))
             added += 3
-        buffer.update_priorities(batch, heavy_tailed(rng, 8, spread=1.0))
+        buffer.update_priorities(averaged(batch), heavy_tailed(rng, 8, spread=1.0))
     return buffer
 
 

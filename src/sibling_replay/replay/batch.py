@@ -147,13 +147,39 @@ class Outcomes(Block):
     Entry b owns outcomes `starts[b]` up to `starts[b + 1]`; their shares add up to one.
     """
 
-    __slots__ = ("shares", "slots", "starts")
+    __slots__ = ("_shares", "_starts", "averaged", "remembered", "slots")
 
-    def __init__(self, plan: Plan, slots: I64, shares: F64, starts: I64) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        slots: I64,
+        shares: F64,
+        starts: I64,
+        remembered: tuple[I64, I64] | None = None,
+    ) -> None:
         super().__init__(plan)
         self.slots = slots  # [size]: a slot that holds the outcome
-        self.shares = shares  # [size]
-        self.starts = starts  # [batch + 1]
+        self._shares = shares
+        self._starts = starts
+        # What the refresh of the strategy needs: copies, for columns are the user's to write on.
+        self.remembered = remembered
+        # Whether a mean was taken: by `Batch.average`, or elsewhere from shares or starts.
+        self.averaged = False
+
+    @property
+    def shares(self) -> F64:  # [size]
+        self.averaged = True
+        return self._shares
+
+    @property
+    def starts(self) -> I64:  # [batch + 1]
+        self.averaged = True
+        return self._starts
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy may be averaged in another process, and its errors refresh the original here."""
+        self.averaged = True
+        return super().__getstate__()
 
 
 class Batch(Block):

@@ -40,6 +40,8 @@ class SiblingAverage(Strategy):
         several averages propose a priority for one entry, the largest stays.
 
     `batch.outcomes` holds the outcomes to compute targets from, `batch.average` takes their means.
+    TD errors of a batch of which no mean was taken are refused: the batch's own rewards and next
+    observations are those of the anchors alone.
     """
 
     max_siblings: int | None = None
@@ -90,7 +92,13 @@ class SiblingAverage(Strategy):
             )
             slots, shares = slots[:found], shares[:found]
         columns, size_bytes = memory.layout.columns(slots.size, outcomes_only=True)
-        outcomes = Outcomes(Plan(columns, slots.size, size_bytes), slots, shares, starts)
+        remembered = None
+        if self.update_all_siblings and self.max_siblings is None:  # groups, of so many members
+            remembered = batch.groups.copy(), batch.group_sizes.copy()
+        elif self.update_all_siblings:  # siblings, so many an entry
+            remembered = slots.copy(), np.diff(starts)
+        plan = Plan(columns, slots.size, size_bytes)
+        outcomes = Outcomes(plan, slots, shares, starts, remembered)
         gather_outcomes(memory.handle, slots, outcomes.block)
         batch.set_outcomes(outcomes)
         return batch
@@ -99,20 +107,17 @@ class SiblingAverage(Strategy):
         unfit = first_unfit(errors)
         if unfit >= 0:
             refuse_unfit(batch, errors, unfit)
+        outcomes = batch.outcomes
+        if isinstance(outcomes, Outcomes) and not outcomes.averaged:
+            raise ValueError(
+                "no mean was taken of this batch's outcomes, so these TD errors cannot be those of "
+                "SiblingAverage: compute targets from the rows of `batch.outcomes` (not from "
+                "`batch.reward` and `batch.next_obs`) and pass them through `batch.average`. "
+                "No priority was changed."
+            )
         slots, proposed = batch.slots, errors
-        if self.update_all_siblings and self.max_siblings is None:
-            groups, first, place = np.unique(batch.groups, return_index=True, return_inverse=True)
-            if groups[0] < 0 or groups[-1] >= memory.index.vec.shape[0]:
-                raise ValueError(f"the batch names groups {groups[0]} to {groups[-1]}")
-            largest = np.zeros(groups.size)
-            np.maximum.at(largest, place, errors)
-            slots, of_group = list_members(memory.handle, groups, batch.added)
-            proposed = largest[of_group]
-            memory.counts[DROPPED] += batch.group_sizes[first].sum() - slots.size
-        elif self.update_all_siblings and batch.outcomes is not batch:
-            outcomes = batch.outcomes
-            slots = outcomes.slots
-            proposed = np.repeat(errors, np.diff(outcomes.starts))
+        if isinstance(outcomes, Outcomes) and outcomes.remembered is not None:
+            slots, proposed = self._all_siblings(memory, outcomes.remembered, errors, batch.added)
         # The last assignment stays, so in rising order the largest does.
         order = np.argsort(proposed, kind="stable")
         unfit = refresh_slots(
@@ -126,6 +131,20 @@ class SiblingAverage(Strategy):
         )
         if unfit != -1:
             raise ValueError(f"slot {slots[order][-2 - unfit]} of the batch holds no entry")
+
+    def _all_siblings(
+        self, memory: Memory, remembered: tuple[I64, I64], errors: F64, added: int
+    ) -> tuple[I64, F64]:
+        """The siblings that were averaged after `added` additions, and an error for each."""
+        if self.max_siblings is not None:
+            slots, counts = remembered
+            return slots, np.repeat(errors, counts)
+        groups, first, place = np.unique(remembered[0], return_index=True, return_inverse=True)
+        largest = np.zeros(groups.size)
+        np.maximum.at(largest, place, errors)
+        slots, of_group = list_members(memory.handle, groups, added)
+        memory.counts[DROPPED] += remembered[1][first].sum() - slots.size
+        return slots, largest[of_group]
 
     def law(self, masses: F64, groups: I64) -> Law:
         anchor = prioritized_probabilities(masses)
