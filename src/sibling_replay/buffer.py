@@ -10,13 +10,21 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sibling_replay.checkpoint import SCHEMA_VERSION, read_state, rebuilt, write_state
-from sibling_replay.replay.arrays import I64
+from sibling_replay.checkpoint import (
+    KEYS_WITHOUT_ACTION,
+    SCHEMA_VERSION,
+    read_state,
+    rebuilt,
+    write_state,
+)
+from sibling_replay.replay.arrays import I64, U8
 from sibling_replay.replay.batch import Batch
 from sibling_replay.replay.memory import Memory, append
+from sibling_replay.replay.one_action import find_mixed_actions
 from sibling_replay.replay.payload import Field, Layout
+from sibling_replay.replay.regroup import move_entries
 from sibling_replay.rng import Uniforms
-from sibling_replay.sampling import Sampling
+from sibling_replay.sampling import Sampling, filled_memory
 from sibling_replay.schema import (
     GROUP_KEY,
     TRANSITION,
@@ -41,9 +49,22 @@ class ReplayBuffer(Sampling):
     capacity: entries kept; the oldest make room.
     strategy: one of Uniform, Prioritized, SiblingSample, SiblingAverage, SiblingModel.
     key: what makes two transitions siblings. "exact": equal observation and action. A function
-        key(obs, action) -> integer or array: equal results. "given": the `group` handed to `add`.
-        None: no groups. By default "exact" for sibling strategies and None for the others.
+        key(obs, action) -> number or array: equal results and equal action. "given": equal `group`
+        handed to `add`. None: no groups. By default "exact" for sibling strategies and None for
+        the others.
     seed: of the buffer's own random stream.
+
+    Siblings always share their action: the buffer adds it to what a key function returns, so a
+    function may look at the observation alone. (Groups given by number may mix actions for
+    SiblingSample; the others, which train an entry toward outcomes of its siblings, refuse that.)
+    The function gets one observation and one action as they are stored: arrays of the field's
+    dtype and shape, and NumPy scalars where the shape is (), as for a Discrete space. Bins of
+    CartPole's observation, for instance:
+
+        edges = [np.linspace(-2, 2, 9), np.linspace(-2, 2, 9), np.linspace(-0.2, 0.2, 9),
+                 np.linspace(-2, 2, 9)]
+        ReplayBuffer.for_env(env, 50_000, SiblingSample(),
+            key=lambda obs, action: [np.digitize(x, e) for x, e in zip(obs, edges)])
     """
 
     def __init__(
@@ -60,11 +81,15 @@ class ReplayBuffer(Sampling):
         self._fields = check_fields(fields)
         self._key: Key = key
         stored = dict(self._fields)
+        key_fields: tuple[str, ...] = ("obs", "action")
         if callable(key):
             stored[GROUP_KEY] = field_of_key(key, self._fields)
+            key_fields = ("action", GROUP_KEY)
         elif key == "given":
             stored[GROUP_KEY] = Field(np.dtype(np.int64))
-        self._layout = Layout.of(stored, (GROUP_KEY,) if GROUP_KEY in stored else ("obs", "action"))
+            key_fields = (GROUP_KEY,)
+        self._layout = Layout.of(stored, key_fields)
+        self._one_action = key == "given" and strategy.borrows_outcomes  # in a group
         self._staging = Staging(self._layout, tuple(stored), key)
         self._stage = self._staging.stage
         self._plain = len(stored) == len(TRANSITION)
@@ -85,9 +110,9 @@ class ReplayBuffer(Sampling):
         fields = {**fields_of_env(env), **(extra_fields or {})}
         return cls(fields, capacity, strategy, key=key, seed=seed)
 
-    def _new_memory(self) -> Memory:
+    def _new_memory(self, layout: Layout | None = None) -> Memory:
         return Memory(
-            self._layout,
+            self._layout if layout is None else layout,
             self.capacity,
             grouped=self._key is not None,
             outcomes=self.strategy.needs_outcomes,
@@ -110,10 +135,13 @@ class ReplayBuffer(Sampling):
 
         `group` goes with key="given"; the buffer's own fields are given by name.
         """
-        further: tuple[Any, ...] = ()
-        if not self._plain or extra or group is not None:
+        if self._plain and not extra and group is None:
+            block = self._stage(obs, action, reward, next_obs, terminated, truncated)
+        else:
             further = self._staging.further(extra, group, obs, action, many=False)
-        block = self._stage(obs, action, reward, next_obs, terminated, truncated, *further)
+            block = self._stage(obs, action, reward, next_obs, terminated, truncated, *further)
+            if self._one_action:
+                self._refuse_mixed_actions(block, 1)
         append(self._memory.handle, block, 1)
 
     def extend(
@@ -133,7 +161,29 @@ class ReplayBuffer(Sampling):
         if not self._plain or extra or group is not None:
             values += self._staging.further(extra, group, obs, action, many=True)
         block, count = self._staging.stage_many(values)
+        if self._one_action:
+            self._refuse_mixed_actions(block, count)
         append(self._memory.handle, block, count)
+
+    def _refuse_mixed_actions(self, block: U8, count: int) -> None:
+        """Raise for a group number that would stand for two actions: of entries that are stored
+        when the call comes, or that come with it."""
+        found = find_mixed_actions(self._memory, block, count)
+        if found is None:
+            return
+        place, other, in_block = found
+        columns, _ = self._layout.columns(count)
+        group, action = (
+            np.ndarray(shape, dtype, block, offset)
+            for shape, dtype, offset in (columns[GROUP_KEY], columns["action"])
+        )
+        held = action[other] if in_block else self._memory.read(np.array([other]))["action"][0]
+        raise ValueError(
+            f"group {group[place]} has action {held} and was given for action {action[place]}, "
+            f"too: {type(self.strategy).__name__} trains an entry toward outcomes of its siblings, "
+            f"so siblings must share their action. Give each action groups of its own (group * "
+            f"number of actions + action, say), or use SiblingSample. Nothing was stored."
+        )
 
     def batch_of(self, slots: ArrayLike) -> Batch:
         """The entries in slots of your choosing, as a batch with weights of one.
@@ -177,6 +227,17 @@ class ReplayBuffer(Sampling):
         buffer = rebuilt(cls, path, header, arrays, key)
         buffer.load_state_dict({"header": header, **arrays})
         return buffer
+
+    def _restored_memory(self, state: Mapping[str, Any]) -> Memory:
+        """States from before siblings shared their action have rows, and perhaps groups, of another
+        form."""
+        if not callable(self._key) or state["header"]["version"] != KEYS_WITHOUT_ACTION:
+            return super()._restored_memory(state)
+        stored = {**self._fields, GROUP_KEY: self._layout.fields[GROUP_KEY]}
+        old = filled_memory(self._new_memory(Layout.of(stored, (GROUP_KEY,))), state)
+        memory = self._new_memory()
+        move_entries(old, memory)
+        return memory
 
     def __getstate__(self) -> dict[str, Any]:
         """For `copy` and `pickle`. The kernels find their arrays by address, so a copy must make

@@ -20,7 +20,11 @@ from sibling_replay.replay.payload import Field
 from sibling_replay.rng import Uniforms
 from sibling_replay.strategies import STRATEGIES
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
+# Of which states can be restored. In version 3 the groups of a key function were by its result
+# alone; since version 4 siblings share their action, too.
+KEYS_WITHOUT_ACTION = 3
+_READABLE = (KEYS_WITHOUT_ACTION, SCHEMA_VERSION)
 _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 _HEADER = "header"
 _SUFFIX = ".npy"
@@ -158,6 +162,8 @@ def compare_headers(saved: Mapping[str, Any], own: Mapping[str, Any]) -> None:
             continue
         if name not in saved:
             raise StateError(f"the state's header lacks {name!r}")
+        if name == "version" and type(saved[name]) is int and saved[name] in _READABLE:
+            continue
         if type(saved[name]) is not type(own[name]) or saved[name] != own[name]:
             raise StateError(
                 f"the state is of another buffer: {name} is {saved[name]!r} there and "
@@ -207,7 +213,7 @@ def rebuilt(
 ) -> Buffer:
     """A buffer, still empty, of the schema, capacity, strategy and key that a file describes."""
     try:
-        if header["version"] != SCHEMA_VERSION:
+        if header["version"] not in _READABLE:
             raise StateError(
                 f"{path} has schema version {header['version']}, expected {SCHEMA_VERSION}"
             )

@@ -157,9 +157,18 @@ class Sampling(ABC):
             raise StateError("a state needs a header")
         header = state["header"]
         compare_headers(header, self._header())
-        memory = self._new_memory()
-        fill_arrays(memory.arrays(), state)
-        ok, why = memory.check_valid()
-        if not ok:
-            raise StateError(f"the state contradicts itself: {why}")
+        memory = self._restored_memory(state)
         self._use(memory, restored_uniforms(header.get("uniforms")))
+
+    def _restored_memory(self, state: Mapping[str, Any]) -> Memory:
+        """The memory in a state."""
+        return filled_memory(self._new_memory(), state)
+
+
+def filled_memory(memory: Memory, state: Mapping[str, Any]) -> Memory:
+    """A memory filled with the arrays of a state, which must agree with each other."""
+    fill_arrays(memory.arrays(), state)
+    ok, why = memory.check_valid()
+    if not ok:
+        raise StateError(f"the state contradicts itself: {why}")
+    return memory

@@ -20,6 +20,7 @@ from sibling_replay import (
     SiblingSample,
 )
 from sibling_replay.replay.memory import Memory
+from support.averaging import averaged
 
 
 def with_hash_mask(buffer: ReplayBuffer, mask: int) -> ReplayBuffer:
@@ -185,7 +186,7 @@ KEY_FUNCTIONS = {
 @pytest.mark.parametrize("key", KEY_FUNCTIONS.values(), ids=KEY_FUNCTIONS)
 @pytest.mark.parametrize("strategy", [SiblingSample(), SiblingAverage(), SiblingModel()])
 def test_key_functions(strategy, key) -> None:
-    """Equal results, equal groups, for add and extend alike."""
+    """Equal results and actions, equal groups, for add and extend alike."""
     one, many = tabular(strategy, 20, key=key), tabular(strategy, 20, key=key)
     rng = np.random.default_rng(1)
     obs, action, next_obs = (rng.integers(6, size=50) for _ in range(3))
@@ -196,10 +197,8 @@ def test_key_functions(strategy, key) -> None:
     assert differences(snapshot(one), snapshot(many)) == []
     assert_valid(one)
     labels = [
-        (np.asarray(key(obs[i], action[i]), dtype=float) + 0.0).tobytes() for i in range(40, 50)
-    ]
-    labels += [
-        (np.asarray(key(obs[i], action[i]), dtype=float) + 0.0).tobytes() for i in range(30, 40)
+        ((np.asarray(key(obs[i], action[i]), dtype=float) + 0.0).tobytes(), action[i])
+        for i in (*range(40, 50), *range(30, 40))
     ]
     assert_same_partition(labels, one.groups)
     batch = one.sample(100)
@@ -220,6 +219,99 @@ def test_a_key_function_is_given_what_is_stored() -> None:
     buffer.extend([[1.0, 2.0], [3.0, 0.0]], [1, 1], [0.0, 0.0], np.zeros((2, 2)), [0, 0], [0, 0])
     assert set(seen) == {(np.dtype(np.float32), (2,), np.dtype(np.int64))}
     assert buffer.groups.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("action", [Field(np.int64), Field(np.float32, (2,)), Field(np.bool_)])
+@pytest.mark.parametrize("strategy", [SiblingSample(), SiblingAverage(), SiblingModel()])
+def test_siblings_share_their_action_whatever_a_key_looks_at(strategy, action) -> None:
+    """A key of the observation alone gave SiblingModel the outcomes of other actions."""
+    fields = schema(Field(np.float32, (2,)), action)
+    buffer = ReplayBuffer(fields, 64, strategy, key=lambda obs, action: np.round(obs), seed=0)
+    rng = np.random.default_rng(0)
+    obs = rng.random((150, 2)).astype(np.float32)
+    number = rng.integers(2, size=150)
+    ends = np.zeros(150, bool)
+    actions = np.stack([np.full(action.shape, a, action.dtype) for a in number])
+    buffer.extend(obs, actions, number, obs, ends, ends)  # the reward tells the action
+    assert_valid(buffer)
+    labels = [(*np.round(o).tolist(), a) for o, a in zip(obs[-64:], number[-64:], strict=True)]
+    order = np.roll(np.arange(64), 150 % 64)  # the ring has wrapped around
+    assert_same_partition([labels[place] for place in order], buffer.groups)
+    batch = buffer.sample(500)
+    assert (batch.group_sizes > 2).mean() > 0.5
+    own = batch.action.reshape(500, -1)[:, 0]
+    np.testing.assert_allclose(batch.average(batch.outcomes.reward), own, rtol=1e-12)
+
+
+def test_a_key_may_still_look_at_the_action() -> None:
+    """Then adding it changes nothing: not a group, not a draw."""
+    keys = (lambda o, a: [int(o) % 3, int(a)], lambda o, a: int(o) % 3)
+    for strategy in (SiblingSample(), SiblingAverage(update_all_siblings=True), SiblingModel()):
+        one, other = (tabular(strategy, 20, key=key) for key in keys)
+        for turn in range(6):
+            rng = np.random.default_rng(turn)
+            values = rng.integers(6, size=50), rng.integers(3, size=50)
+            for buffer in (one, other):
+                buffer.extend(*values, values[0], values[1], [False] * 50, [False] * 50)
+                batch = averaged(buffer.sample(16))
+                buffer.update_priorities(batch, np.arange(16.0))
+            assert np.array_equal(one.groups, other.groups)
+            assert np.array_equal(one.masses, other.masses)
+
+
+MIXED = "group 5 has action 1 and was given for action 2, too"
+
+
+@pytest.mark.parametrize("strategy", [SiblingAverage(), SiblingAverage(max_siblings=2),
+                                      SiblingModel()])  # fmt: skip
+def test_given_groups_that_mix_actions_are_refused(strategy) -> None:
+    buffer = tabular(strategy, 8, key="given")
+
+    def extend(actions: list[int], groups: list[int]) -> None:
+        n = len(actions)
+        buffer.extend([0] * n, actions, [0.0] * n, [0] * n, [0] * n, [0] * n, group=groups)
+
+    buffer.add(0, 1, 0.0, 0, False, False, group=5)
+    add = lambda a, g: buffer.add(0, a, 0.0, 0, False, False, group=g)  # noqa: E731
+    assert_refused(buffer, lambda: add(2, 5), MIXED)
+    assert_refused(buffer, lambda: extend([2], [5]), MIXED)
+    assert_refused(buffer, lambda: extend([1, 0, 2], [5, 6, 5]), MIXED)
+    assert_refused(buffer, lambda: extend([0, 3, 0, 1], [5, 6, 7, 7]), "group 5 has action 1")
+    assert_refused(
+        buffer,
+        lambda: extend([4, 0, 3, 1], [7, 6, 7, 6]),
+        "group 7 has action 4 and was given for action 3, too: .*SiblingSample",
+    )
+    add(1, 5)
+    extend([1, 2, 2], [5, 6, 6])
+    assert buffer.groups.tolist() == [0, 0, 0, 1, 1]
+    for _ in range(8):  # nothing of group 5 is left
+        add(0, 9)
+    add(2, 5)
+    extend([2, 2], [5, 5])
+    assert_valid(buffer)
+
+
+def test_given_groups_may_mix_actions_where_no_outcome_is_borrowed() -> None:
+    for strategy in (SiblingSample(), Prioritized()):
+        buffer = tabular(strategy, 8, key="given")
+        buffer.add(0, 1, 0.0, 0, False, False, group=5)
+        buffer.add(0, 2, 0.0, 0, False, False, group=5)
+        buffer.extend([0, 0], [3, 4], [0.0] * 2, [0] * 2, [0] * 2, [0] * 2, group=[5, 5])
+        assert buffer.groups.tolist() == [0] * 4
+
+
+def test_actions_of_given_groups_are_compared_as_stored() -> None:
+    fields = schema(action=Field(np.float32, (2,)))
+    buffer = ReplayBuffer(fields, 8, SiblingModel(), key="given", seed=0)
+    for zero in (0.0, -0.0):
+        buffer.add(0, np.array([zero, 1.0], np.float32), 0.0, 0, False, False, group=0)
+        buffer.extend([0], [[zero, 1.0]], [0.0], [0], [False], [False], group=[0])
+    assert buffer.groups.tolist() == [0] * 4
+    other = np.array([0.5, 1.0], np.float32)
+    assert_refused(
+        buffer, lambda: buffer.add(0, other, 0.0, 0, False, False, group=0), r"action \[0.5 1. \]"
+    )
 
 
 def test_wrong_key_functions_are_refused() -> None:

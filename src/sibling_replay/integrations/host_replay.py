@@ -12,20 +12,27 @@ from typing import Any
 
 import numpy as np
 
+from sibling_replay.checkpoint import KEYS_WITHOUT_ACTION, StateError
 from sibling_replay.replay.arrays import F32, I64
 from sibling_replay.replay.batch import Batch
 from sibling_replay.schema import KeyFunction
 from sibling_replay.slot_sampler import SlotSampler, key_rows
 from sibling_replay.strategies import SiblingAverage, SiblingModel, Strategy
 
+_OTHER_KEYS = (
+    "either the key function returns other shapes than before, or the state was saved before "
+    "actions were added to the results of key functions. Such a state cannot be continued: start "
+    "with an empty buffer"
+)
 _MOST_OPEN = 32  # draws remembered: a host that prefetches is some draws ahead of its errors
 
 
 class HostReplay:
     """A slot sampler that is told observations and actions, and refreshed by slots.
 
-    key: key(obs, action) -> integer or array; entries with equal results are siblings. By default
-        equal observation and action. It is called once an entry.
+    key: key(obs, action) -> integer or array; entries with equal results and equal action are
+        siblings (see `ReplayBuffer`). By default equal observation and action. It is called once
+        an entry.
     """
 
     def __init__(
@@ -66,10 +73,15 @@ class HostReplay:
             keys = key_rows(obs, actions)
         else:
             found = [self._key(obs[i], actions[i]) for i in range(len(slots))]
-            keys = key_rows(np.asarray(found))
+            keys = key_rows(np.asarray(found), actions)  # siblings always share their action
         if self.sampler is None:
             assert keys is not None
             self.sampler = self._new_sampler(keys.shape[1])
+        if keys is not None and len(keys) and keys.shape[1] != self.sampler.key_bytes:
+            raise ValueError(
+                f"keys of {keys.shape[1]} bytes with their action, but the stored ones have "
+                f"{self.sampler.key_bytes}: {_OTHER_KEYS}"
+            )
         self.sampler.put(slots, keys)
 
     def _new_sampler(self, key_bytes: int | None) -> SlotSampler:
@@ -113,6 +125,10 @@ class HostReplay:
         """Continue where `state` was taken. One that does not fit leaves everything as it is."""
         sampler = None
         if state["header"]:
+            if self._key is not None and state["header"].get("version") == KEYS_WITHOUT_ACTION:
+                raise StateError(
+                    f"the state has schema version {KEYS_WITHOUT_ACTION}: {_OTHER_KEYS}"
+                )
             sampler = self._new_sampler(state["header"].get("key_bytes"))
             sampler.load_state_dict(state)
         self.sampler = sampler

@@ -40,7 +40,7 @@ def new_key_table(parts: int, key_bytes: int, hash_mask: int = FULL_HASH) -> Key
 
 
 @njit(cache=True, forceinline=True)
-def _hash(row, spec):
+def hash_key(row, spec):
     words = np.uint64(spec[0])
     h = np.uint64(0)
     for w in range(words):
@@ -72,7 +72,7 @@ def _same_key(rows, slot, row, spec):
 def fetch_key(keys, partition, row):
     """Fetch what `intern_hashed` and `join` will look at first. Returns the hash of the row's
     key."""
-    h = _hash(row, keys.spec)
+    h = hash_key(row, keys.spec)
     part = np.int64(keys.table[_home(h, keys.table.size)]) - 1
     if part >= 0:
         fetch(keys.hashes, part)
@@ -86,12 +86,13 @@ def fetch_key(keys, partition, row):
 @njit(cache=True, forceinline=True)
 def intern(keys, partition, rows, row):
     """The part of a row's key, a new empty one if no member has this key."""
-    return intern_hashed(keys, partition, rows, row, _hash(row, keys.spec))
+    return intern_hashed(keys, partition, rows, row, hash_key(row, keys.spec))
 
 
 @njit(cache=True, forceinline=True)
-def intern_hashed(keys, partition, rows, row, h):
-    """The same, given the hash of the key."""
+def _probe(keys, partition, rows, row, h):
+    """The part of a row's key, given its hash, and its place; -1 and a free place if there is
+    none."""
     places = keys.table.size
     place = _home(h, places)
     while keys.table[place] != 0:
@@ -99,14 +100,42 @@ def intern_hashed(keys, partition, rows, row, h):
         if keys.hashes[part] == h and _same_key(
             rows, member(partition.vec, partition.pool, part, 0), row, keys.spec
         ):
-            return part
+            return part, place
         place += 1
         if place == places:
             place = 0
-    part = new_part(partition)
-    keys.table[place] = part + 1
-    keys.hashes[part] = h
+    return np.int64(-1), place
+
+
+@njit(cache=True, forceinline=True)
+def intern_hashed(keys, partition, rows, row, h):
+    """The same, given the hash of the key."""
+    part, place = _probe(keys, partition, rows, row, h)
+    if part < 0:
+        part = np.int64(new_part(partition))
+        keys.table[place] = part + 1
+        keys.hashes[part] = h
     return part
+
+
+@njit(cache=True)
+def find_part(keys, partition, rows, row):
+    """The part of a row's key; -1 if no member has this key."""
+    return _probe(keys, partition, rows, row, hash_key(row, keys.spec))[0]
+
+
+@njit(cache=True)
+def enter_keys(keys, partition, rows):
+    """Fill an empty table with the parts of a partition, each under the key of its first member."""
+    places = keys.table.size
+    for part in range(keys.hashes.size):
+        if partition.vec[part, 0] > 0:
+            first = member(partition.vec, partition.pool, part, 0)
+            keys.hashes[part] = hash_key(rows[first], keys.spec)
+            place = _home(keys.hashes[part], places)
+            while keys.table[place] != 0:
+                place = place + 1 if place + 1 < places else 0
+            keys.table[place] = part + 1
 
 
 @njit(cache=True)
@@ -164,7 +193,7 @@ def first_bad_place(keys, partition, rows):
         seen[part] = True
         found += 1
         first = member(partition.vec, partition.pool, part, 0)
-        if _hash(rows[first], keys.spec) != keys.hashes[part]:
+        if hash_key(rows[first], keys.spec) != keys.hashes[part]:
             return place
         step = _home(keys.hashes[part], places)
         while step != place:

@@ -224,6 +224,13 @@ def pack_row(block, table, count, i, row):
         start += ((np.uint64(count) * width + _7) >> _3) << _3
 
 
+@njit(cache=True)
+def pack_rows(block, table, count, rows):
+    """All entries of a block as the first rows of a table."""
+    for i in range(count):
+        pack_row(block, table, count, i, rows[i])
+
+
 @njit(cache=True, forceinline=True)
 def _touch_rows(rows, slots):
     """Touch every cache line of some rows."""

@@ -56,6 +56,7 @@ class Strategy(ABC):
     normalize: Normalize = "batch"
 
     needs_groups: ClassVar[bool] = False
+    borrows_outcomes: ClassVar[bool] = False  # trains an entry toward outcomes of its siblings
     _trained: ClassVar[int]  # what a prioritized draw trains on (see `draws`)
     _uniforms: ClassVar[int] = 1  # that it takes an entry
     _normalize: ClassVar[int]  # the code of `normalize` for the kernels; set per instance

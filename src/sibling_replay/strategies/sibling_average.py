@@ -48,6 +48,7 @@ class SiblingAverage(Strategy):
     update_all_siblings: bool = False
 
     needs_groups: ClassVar[bool] = True
+    borrows_outcomes: ClassVar[bool] = True
     _trained: ClassVar[int] = ANCHOR_FOR_AVERAGE
 
     def __post_init__(self) -> None:

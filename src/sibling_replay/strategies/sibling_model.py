@@ -26,6 +26,7 @@ class SiblingModel(Strategy):
     """
 
     needs_groups: ClassVar[bool] = True
+    borrows_outcomes: ClassVar[bool] = True
     _trained: ClassVar[int] = ANCHOR_WITH_OUTCOME
     _uniforms: ClassVar[int] = 2
 

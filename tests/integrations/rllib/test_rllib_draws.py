@@ -141,10 +141,10 @@ def test_bad_errors_change_nothing():
 def test_key_functions_define_siblings():
     buffer = filled(SiblingSample(), key=lambda obs, action: int(obs[0]) // 2)
     groups = buffer.replay.sampler.groups
-    halves = {
-        slot: buffer._episode(number).get_observations(t)[0] // 2
-        for slot, (number, t) in buffer._indices.items()
-    }
+    halves = {}  # and the action, which siblings always share
+    for slot, (number, t) in buffer._indices.items():
+        stored = buffer._episode(number)
+        halves[slot] = (stored.get_observations(t)[0] // 2, int(stored.get_actions(t)))
     for i in halves:
         for j in halves:
             assert (halves[i] == halves[j]) == (groups[i] == groups[j])

@@ -316,7 +316,7 @@ def test_a_key_function_groups_continuous_observations():
         SiblingAverage(max_siblings=2), "CartPole-v1", key=lambda obs, action: obs[2] > 0
     )
     model.learn(80)
-    assert np.unique(model.replay_buffer.storage.groups).size == 2
+    assert np.unique(model.replay_buffer.storage.groups).size == 4  # two halves, two actions
 
 
 def test_images_train_a_convolutional_policy():

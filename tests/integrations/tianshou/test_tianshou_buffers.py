@@ -220,9 +220,10 @@ def test_a_loaded_buffer_goes_on_where_it_was(make, strategy, tmp_path):
 def test_key_functions_define_siblings():
     buffer = single_buffer(SiblingSample(), key=lambda obs, act: int(obs) // 2)
     live, groups = buffer.replay.sampler.live_slots, buffer.replay.sampler.groups
+    keys = {i: (int(buffer.obs[i]) // 2, int(buffer.act[i])) for i in live}  # and the action
     for i in live:
         for j in live:
-            assert (buffer.obs[i] // 2 == buffer.obs[j] // 2) == (groups[i] == groups[j])
+            assert (keys[i] == keys[j]) == (groups[i] == groups[j])
 
 
 def test_observations_of_several_parts_need_a_key():

@@ -271,10 +271,11 @@ def test_keys_elsewhere_and_key_functions():
     groups = slots_of(buffer).groups
     assert groups[0] == groups[1] != groups[2]
     keyed = new_buffer(SiblingSample(), key=lambda obs, action: int(obs[0]) // 2)
-    keyed.extend(entries([2, 3, 4], [0, 1, 0]))
+    keyed.extend(entries([2, 3, 4, 2], [0, 0, 0, 1]))
     keyed.sample(8)
     groups = slots_of(keyed).groups
-    assert groups[0] == groups[1] != groups[2]
+    assert groups[0] == groups[1]
+    assert len(set(groups[:4].tolist())) == 3, "siblings share their action"
 
 
 @pytest.mark.parametrize(

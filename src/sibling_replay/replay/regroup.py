@@ -1,0 +1,82 @@
+"""Entries moved to a memory of another layout, whose keys tell more entries apart.
+
+Slots, masses, counts and, for groups that stay whole, everything that a draw reads stay the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from sibling_replay.replay.arrays import I64
+from sibling_replay.replay.index import assign, groups_of, look_up_groups
+from sibling_replay.replay.intern import enter_keys, hash_key
+from sibling_replay.replay.memory import Memory, evict, place
+from sibling_replay.replay.opened import (
+    ADDED,
+    KEYS,
+    ROW_WORDS,
+    open_counts,
+    open_index,
+    open_keys,
+    open_rows,
+)
+from sibling_replay.replay.payload import pack_rows
+
+
+def move_entries(old: Memory, new: Memory) -> None:
+    """Fill an empty memory with the entries of another of its capacity and fields.
+
+    The keys of `new` must tell apart whatever those of `old` do. Groups of `old` in which they
+    differ are split.
+    """
+    live = old.live
+    places, size_bytes = new.layout.columns(live)
+    block = np.zeros(size_bytes, dtype=np.uint8)
+    for name, column in old.read(np.arange(live)).items():
+        shape, dtype, offset = places[name]
+        np.ndarray(shape, dtype, block, offset)[...] = column
+    pack_rows(block, new.layout.table, live, new.rows)
+    for name, array in new.arrays().items():
+        if not name.startswith(("rows", "keys.", "outcome_keys.")):
+            array[...] = old.arrays()[name]
+    new.counts[ROW_WORDS] = new.layout.row_words
+    enter_keys(new.keys, groups_of.py_func(new.index), new.rows)
+    if new.counts_outcomes:
+        enter_keys(new.outcome_keys, new.outcomes, new.rows)
+    slots = _in_mixed_groups(new)
+    if slots.size:
+        _place_anew(new.handle, slots)
+
+
+def _in_mixed_groups(memory: Memory) -> I64:
+    """The slots, oldest entry first, of groups whose entries differ in their key."""
+    slots = (memory.added - memory.live + np.arange(memory.live)) % memory.capacity
+    groups = memory.groups[slots]
+    keys = np.ascontiguousarray(memory.rows[slots].view(np.uint8)[:, : memory.layout.key_bytes])
+    _, numbers = np.unique(keys.view(f"V{keys.shape[1]}"), return_inverse=True)
+    pairs = np.unique(np.stack([groups, numbers.ravel()], axis=1), axis=0)
+    found, counts = np.unique(pairs[:, 0], return_counts=True)
+    chosen: I64 = slots[np.isin(groups, found[counts > 1])]
+    return chosen
+
+
+@njit(cache=True)
+def _place_anew(handle, slots):
+    """Take entries, all there are of their groups, out and put each into the group of its key."""
+    index = open_index(handle)
+    keys = open_keys(handle, KEYS)
+    rows = open_rows(handle)
+    counts = open_counts(handle)
+    added = counts[ADDED]
+    masses = np.empty(slots.size)
+    for i in range(slots.size):
+        masses[i] = index.tree[slots[i]]
+        evict(handle, index, keys, slots[i])
+    for i in range(slots.size):
+        row = rows[slots[i]].copy()
+        place(handle, index, keys, rows, slots[i], row, hash_key(row, keys.spec))
+    counts[ADDED] = added
+    groups = np.empty(slots.size, dtype=np.int64)
+    look_up_groups(index, slots, groups)
+    assign(index, slots, groups, masses)
