@@ -33,7 +33,7 @@ ROW_OF = {part: row for row, parts in enumerate(ROWS) for part in parts}
 
 # Where a library may be imported; path prefixes inside the package.
 ALLOWED = {
-    "torch": ("adam_state", "training/torch_", "grouping/vqvae", "integrations/"),
+    "torch": ("adam_state", "replay/batch", "training/torch_", "grouping/vqvae", "integrations/"),
     "polars": ("experiments/",),
     "matplotlib": ("experiments/figures/matplotlib_ink",),
     "plotly": ("experiments/report/",),

@@ -23,7 +23,7 @@ from sibling_replay.replay.memory import Memory, append
 from sibling_replay.replay.one_action import find_mixed_actions
 from sibling_replay.replay.payload import Field, Layout
 from sibling_replay.replay.regroup import move_entries
-from sibling_replay.rng import Uniforms
+from sibling_replay.rng import Uniforms, own_generator
 from sibling_replay.sampling import Sampling, filled_memory
 from sibling_replay.schema import (
     GROUP_KEY,
@@ -52,7 +52,8 @@ class ReplayBuffer(Sampling):
         key(obs, action) -> number or array: equal results and equal action. "given": equal `group`
         handed to `add`. None: no groups. By default "exact" for sibling strategies and None for
         the others.
-    seed: of the buffer's own random stream.
+    seed: of the buffer's own random stream. A Generator is copied as it stands, so what you draw
+        from it later is no part of the stream.
 
     Siblings always share their action: the buffer adds it to what a key function returns, so a
     function may look at the observation alone. (Groups given by number may mix actions for
@@ -93,7 +94,7 @@ class ReplayBuffer(Sampling):
         self._staging = Staging(self._layout, tuple(stored), key)
         self._stage = self._staging.stage
         self._plain = len(stored) == len(TRANSITION)
-        self._use(self._new_memory(), Uniforms(np.random.default_rng(seed)))
+        self._use(self._new_memory(), Uniforms(own_generator(seed)))
 
     @classmethod
     def for_env(
@@ -261,5 +262,6 @@ class ReplayBuffer(Sampling):
             "key": "function" if callable(self._key) else self._key,
             "key_form": form_of(self._layout.fields[GROUP_KEY]) if callable(self._key) else None,
             "fields": {name: form_of(field) for name, field in self._fields.items()},
+            "bounds": {n: list(f.bounds) for n, f in self._fields.items() if f.bounds is not None},
             "uniforms": self._uniforms.state_dict(),
         }

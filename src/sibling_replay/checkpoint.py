@@ -158,7 +158,8 @@ class RollingCheckpoint:
 def compare_headers(saved: Mapping[str, Any], own: Mapping[str, Any]) -> None:
     """Raise for the first thing in which a saved state is of another buffer."""
     for name in own:
-        if name == "uniforms":  # where the random stream stands is what a state may change
+        # Where the random stream stands is what a state may change; bounds are of what is to come.
+        if name in ("uniforms", "bounds"):
             continue
         if name not in saved:
             raise StateError(f"the state's header lacks {name!r}")
@@ -229,8 +230,9 @@ def rebuilt(
                 f"{path} has rows of shape {arrays['rows'].shape} for a capacity of "
                 f"{header['capacity']}"
             )
+        bounds = header.get("bounds", {})
         fields = {
-            name: Field(np.dtype(dtype), tuple(shape))
+            name: Field(np.dtype(dtype), tuple(shape), bounds.get(name))
             for name, (dtype, shape) in header["fields"].items()
         }
         strategy = STRATEGIES[header["strategy"]](**header["options"])

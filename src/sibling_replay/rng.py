@@ -8,6 +8,7 @@ step.
 
 from __future__ import annotations
 
+import copy
 import operator
 from dataclasses import dataclass
 from typing import Any, SupportsIndex
@@ -49,6 +50,12 @@ def streams(seed: SupportsIndex) -> Streams:
             for name, key in _SPAWN_KEYS.items()
         }
     )
+
+
+def own_generator(seed: Any) -> np.random.Generator:
+    """A Generator from whatever NumPy takes for a seed. A Generator is copied: its owner may go on
+    drawing from it without a hole in our stream, or a turn in theirs."""
+    return np.random.default_rng(copy.deepcopy(seed))
 
 
 class Uniforms:

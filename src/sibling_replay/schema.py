@@ -42,9 +42,13 @@ def fields_of_env(env: gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]) 
     except AttributeError as error:
         raise TypeError(f"expected a Gymnasium environment, not {env!r}") from error
     obs = field_of_space(obs_space, "observation")
+    action = field_of_space(action_space, "action")
+    if isinstance(action_space, spaces.Discrete):
+        low = int(action_space.start)
+        action = Field(action.dtype, bounds=(low, low + int(action_space.n) - 1))
     return {
         "obs": obs,
-        "action": field_of_space(action_space, "action"),
+        "action": action,
         "reward": Field(np.dtype(np.float32)),
         "next_obs": obs,
         "terminated": Field(np.dtype(np.bool_)),

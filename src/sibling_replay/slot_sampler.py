@@ -11,7 +11,7 @@ from sibling_replay.checkpoint import SCHEMA_VERSION
 from sibling_replay.replay.arrays import F64, I64, U8
 from sibling_replay.replay.memory import MOST_ADDED, Memory
 from sibling_replay.replay.slots import SlotMemory, put_rows, remove_slots
-from sibling_replay.rng import Uniforms
+from sibling_replay.rng import Uniforms, own_generator
 from sibling_replay.sampling import Sampling
 from sibling_replay.staging import as_array, whole_number
 from sibling_replay.strategies import Law, Strategy, Uniform
@@ -33,7 +33,7 @@ class SlotSampler(Sampling):
     outcome_bytes: bytes of an entry's outcome, for SiblingAverage over whole groups. It then lists
         every distinct outcome of a group once, with its share. By default each entry is an outcome
         of its own: the same averages, at a cost that grows with the group.
-    seed: of the sampler's own random stream.
+    seed: of the sampler's own random stream. A Generator is copied as it stands.
 
     In a batch, `slots` have the observations and actions to train, `outcome_slots` the outcomes to
     train them toward; these differ for SiblingModel only. For averages `batch.outcomes` has the
@@ -62,7 +62,7 @@ class SlotSampler(Sampling):
             raise ValueError(f"{type(strategy).__name__} does not count outcomes")
         # Without outcomes of the host's, an entry's slot is its outcome.
         self._own_outcomes = strategy.needs_outcomes and self.outcome_bytes == 0
-        self._use(self._new_memory(), Uniforms(np.random.default_rng(seed)))
+        self._use(self._new_memory(), Uniforms(own_generator(seed)))
 
     def _new_memory(self) -> Memory:
         return SlotMemory(
@@ -192,7 +192,7 @@ def key_rows(*columns: ArrayLike) -> U8:
     """
     parts: list[U8] = []
     for column in columns:
-        array = np.asarray(column)
+        array = as_array("keys", column)
         if array.dtype.kind not in "biuf" or array.ndim == 0:
             raise TypeError(
                 f"keys are made of arrays of numbers with an entry in each row, not of "
@@ -207,7 +207,9 @@ def key_rows(*columns: ArrayLike) -> U8:
 
 
 def _cells_of(array: NDArray[Any]) -> U8:
-    """The bytes of each row of an array of numbers."""
+    """The bytes of each row of an array of numbers. Equal numbers have equal bytes."""
+    if array.dtype.itemsize > 8:  # some of its bytes belong to no number and hold anything
+        raise TypeError(f"numbers of at most 64 bits are needed, not {array.dtype}: cast them")
     if array.dtype.kind == "f":
         array = array + array.dtype.type(0)
     elif array.dtype.kind == "b":

@@ -87,6 +87,9 @@ class Staging:
                 tests.append(f"type({value}) in types{place}")
             if name == "reward":
                 tests.append(f"isfinite({value})")
+            if field.bounds is not None:
+                known[f"low{place}"], known[f"high{place}"] = field.bounds
+                tests.append(f"low{place} <= {value} <= high{place}")
             packed.append(f"{value}.tobytes()" if field.shape else value)
             kind = _STRUCT_CODES[field.dtype.kind + str(field.dtype.itemsize)]
             code += f"{offset - end}x" + (f"{field.width}s" if field.shape else kind)
@@ -109,28 +112,27 @@ class Staging:
 
     def _stage_slowly(self, *values: Any) -> U8:
         """The same for values that need converting, or an error that names the field."""
-        columns = []
-        for name, value in zip(self._names, values, strict=True):
-            array = self.converted(name, value)
-            if array.shape != self._fields[name].shape:
-                raise ValueError(
-                    f"{_label(name)}: expected shape {self._fields[name].shape}, got {array.shape}"
-                )
-            columns.append(array[np.newaxis])
+        columns = [
+            self._element(name, value)[np.newaxis]
+            for name, value in zip(self._names, values, strict=True)
+        ]
         self._fill(self.block, columns, 1)
         return self.block
+
+    def _element(self, name: str, value: Any) -> NDArray[Any]:
+        """One value of a field, as an array of its dtype and shape."""
+        array = self.converted(name, value)
+        if array.shape != self._fields[name].shape:
+            raise ValueError(
+                f"{_label(name)}: expected shape {self._fields[name].shape}, got {array.shape}"
+            )
+        return array
 
     def stage_many(self, values: Sequence[Any]) -> tuple[U8, int]:
         """The block of several transitions given as columns, and how many they are."""
         columns: list[NDArray[Any]] = []
         for name, value in zip(self._names, values, strict=True):
-            column = self.converted(name, value)
-            shape = self._fields[name].shape
-            if column.ndim == 0 or column.shape[1:] != shape:
-                raise ValueError(
-                    f"{_label(name)}: expected a column of entries of shape {shape}, "
-                    f"got an array of shape {column.shape}"
-                )
+            column = self._column(name, value)
             if columns and len(column) != len(columns[0]):
                 raise ValueError(
                     f"{_label(name)}: expected {len(columns[0])} entries, as many as of "
@@ -141,6 +143,17 @@ class Staging:
         block = np.zeros(self._layout.columns(count)[1], dtype=np.uint8)
         self._fill(block, columns, count)
         return block, count
+
+    def _column(self, name: str, value: Any) -> NDArray[Any]:
+        """Values of a field, one a row, as an array of its dtype."""
+        column = self.converted(name, value)
+        shape = self._fields[name].shape
+        if column.ndim == 0 or column.shape[1:] != shape:
+            raise ValueError(
+                f"{_label(name)}: expected a column of entries of shape {shape}, "
+                f"got an array of shape {column.shape}"
+            )
+        return column
 
     def _fill(self, block: U8, columns: Sequence[NDArray[Any]], count: int) -> None:
         """Write converted columns to their places in a block."""
@@ -161,12 +174,24 @@ class Staging:
 
     def converted(self, name: str, value: Any) -> NDArray[Any]:
         """A value as an array of its field's dtype, if that loses nothing of its kind."""
-        field = self._fields[name]
+        field, label = self._fields[name], _label(name)
+        _refuse_masked(label, value)
         try:
             array = np.asarray(value)
         except Exception as error:  # whatever the caller's object raises on the way to an array
-            raise ValueError(f"{_label(name)}: cannot be read as an array: {error}") from error
-        return array if array.dtype == field.dtype else _cast(array, field, _label(name))
+            raise ValueError(f"{label}: cannot be read as an array: {error}") from error
+        if array.dtype != field.dtype:
+            array = _cast(array, field, label)
+        if field.bounds is not None:
+            low, high = field.bounds
+            outside = (array < low) | (array > high)
+            if outside.any():
+                space = f"Discrete({high - low + 1}{f', start={low}' if low else ''})"
+                raise ValueError(
+                    f"{label}: {array[outside].ravel()[0]} is not in {space}: it must be from "
+                    f"{low} to {high}"
+                )
+        return array
 
     def further(
         self, extra: dict[str, Any], group: Any, obs: Any, action: Any, *, many: bool
@@ -192,18 +217,28 @@ class Staging:
         return values
 
     def _key_of(self, key: KeyFunction, obs: Any, action: Any) -> Any:
-        """A key function is given what is stored: elements of the fields' own dtypes."""
-        return key(self.converted("obs", obs)[()], self.converted("action", action)[()])
+        """A key function is given one observation and one action as they are stored."""
+        return key(
+            _as_stored(self._element("obs", obs))[()],
+            _as_stored(self._element("action", action))[()],
+        )
 
     def _keys_of(self, key: KeyFunction, obs: Any, action: Any) -> list[Any]:
         """The keys of several transitions."""
-        columns = [self.converted("obs", obs), self.converted("action", action)]
-        if any(column.ndim == 0 for column in columns) or len(columns[0]) != len(columns[1]):
+        columns = self._column("obs", obs), self._column("action", action)
+        if len(columns[0]) != len(columns[1]):
             raise ValueError(
                 f"obs and action: expected as many entries of the one as of the other, got arrays "
                 f"of shapes {columns[0].shape} and {columns[1].shape}"
             )
-        return [key(o, a) for o, a in zip(*columns, strict=True)]
+        return [key(o, a) for o, a in zip(*map(_as_stored, columns), strict=True)]
+
+
+def _as_stored(array: NDArray[Any]) -> NDArray[Any]:
+    """Values as rows hold them: no -0.0, and every kind of true is one."""
+    if array.dtype.kind == "f":
+        return np.asarray(array + array.dtype.type(0))
+    return np.asarray(array.view(np.uint8) != 0) if array.dtype.kind == "b" else array
 
 
 def _label(name: str) -> str:
@@ -245,12 +280,20 @@ def td_errors_as_array(td_errors: Any, shape: tuple[int, ...]) -> NDArray[Any]:
 
 def as_array(what: str, values: Any) -> NDArray[Any]:
     """Values as an array, or an error that says of what."""
+    _refuse_masked(what, values)
     try:
         return np.asarray(values)
     except Exception as error:  # a ragged list, a tensor that still requires gradients, ...
         raise ValueError(
             f"{what} cannot be read as an array: {what} must be numbers ({error})"
         ) from error
+
+
+def _refuse_masked(what: str, values: Any) -> None:
+    """NumPy would take what lies under a mask for the value."""
+    parts = values if isinstance(values, (list, tuple)) else (values,)
+    if any(np.ma.is_masked(part) for part in parts):
+        raise ValueError(f"{what}: some values are masked: fill or leave out what is missing")
 
 
 def importance_exponent(beta: Any) -> float:

@@ -385,6 +385,33 @@ class Whole:
         return 3
 
 
+def test_masked_values_are_refused() -> None:
+    """What lies under a mask is no value."""
+    buffer = ReplayBuffer(schema(Field(np.float32, (2,))), 8, SiblingSample(), seed=0)
+    masked = np.ma.array([1.0, 2.0], np.float32, mask=[False, True])
+    whole = np.ma.array([1.0, 2.0], np.float32)
+    plain = np.zeros(2, np.float32)
+    buffer.add(whole, 0, 0.0, plain, False, False)
+    assert buffer.transitions()["obs"].tolist() == [[1.0, 2.0]]
+    for obs, reward, following, name in [
+        (masked, 0.0, plain, "obs"),
+        (plain, 0.0, masked, "next_obs"),
+        (plain, np.ma.masked, plain, "reward"),
+        (plain, np.ma.array(1.0, mask=True), plain, "reward"),
+    ]:
+        one = (obs, 0, reward, following, False, False)
+        assert_refused(buffer, lambda o=one: buffer.add(*o), f"{name}: some values are masked")
+    columns = ([masked, plain], [0, 0], [0.0, 0.0], [plain] * 2, [False] * 2, [False] * 2)
+    assert_refused(buffer, lambda: buffer.extend(*columns), "obs: some values are masked")
+    stacked = (np.ma.stack([masked, whole]), *columns[1:])
+    assert_refused(buffer, lambda: buffer.extend(*stacked), "obs: some values are masked")
+    batch = buffer.sample(2)
+    assert_refused(
+        buffer, lambda: buffer.update_priorities(batch, masked), "the TD errors: some .* masked"
+    )
+    buffer.update_priorities(batch, whole)
+
+
 def test_only_numbers_are_whole_numbers() -> None:
     buffer = tabular(Prioritized())
     with pytest.raises(TypeError, match="action"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from buffer_kit import assert_refused, assert_valid, differences, schema, snapshot, tabular
@@ -219,6 +220,57 @@ def test_a_key_function_is_given_what_is_stored() -> None:
     buffer.extend([[1.0, 2.0], [3.0, 0.0]], [1, 1], [0.0, 0.0], np.zeros((2, 2)), [0, 0], [0, 0])
     assert set(seen) == {(np.dtype(np.float32), (2,), np.dtype(np.int64))}
     assert buffer.groups.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2,)])
+@pytest.mark.parametrize("dtype", [np.int8, np.int64, np.float32, np.bool_])
+def test_a_key_function_is_given_one_form_of_observation_and_action(dtype, shape) -> None:
+    """Arrays of the field's shape, NumPy scalars for shape (), whatever was handed in, and at
+    construction; without the sign of zero, which is not stored."""
+    seen: list[tuple[Any, Any]] = []
+
+    def key(obs: Any, action: Any) -> int:
+        seen.append((obs, action))
+        return 0
+
+    field = Field(dtype, shape)
+    buffer = ReplayBuffer(schema(field, field), 8, SiblingSample(), key=key)
+    one = np.ones(shape, dtype)
+    for value in (one, one[()], one.tolist()):
+        buffer.add(value, value, 0.0, value, False, False)
+        buffer.extend([value] * 2, [value] * 2, [0.0] * 2, [value] * 2, [0] * 2, [0] * 2)
+    assert len(seen) == 1 + 3 * 3
+    for pair in seen:
+        for value in pair:
+            assert value.dtype == dtype and value.shape == shape
+            assert isinstance(value, np.ndarray if shape else np.generic)
+    buffer.add(-0 * one, -0.0 * one if dtype is np.float32 else one, 0.0, one, False, False)
+    assert not np.signbit(seen[-1][1].astype(np.float64)).any()
+    wrong = np.ones((3, 3), dtype)
+    calls = len(seen)
+    assert_refused(
+        buffer, lambda: buffer.add(wrong, one, 0.0, one, False, False), "obs: expected shape"
+    )
+    assert len(seen) == calls, "the function never sees other shapes"
+
+
+def test_the_binning_example_of_the_docstring() -> None:
+    edges = [np.linspace(-2, 2, 9), np.linspace(-2, 2, 9), np.linspace(-0.2, 0.2, 9),
+             np.linspace(-2, 2, 9)]  # fmt: skip
+    with gym.make("CartPole-v1") as env:
+        buffer = ReplayBuffer.for_env(
+            env, 50_000, SiblingSample(),
+            key=lambda obs, action: [np.digitize(x, e) for x, e in zip(obs, edges, strict=True)],
+        )  # fmt: skip
+        obs, _ = env.reset(seed=0)
+        env.action_space.seed(0)
+        for _ in range(1_500):
+            action = env.action_space.sample()
+            following, reward, terminated, truncated, _ = env.step(action)
+            buffer.add(obs, action, reward, following, terminated, truncated)
+            obs = env.reset()[0] if terminated or truncated else following
+    buffer.sample(2_000)  # a warning would be an error
+    assert buffer.draw_statistics()["draws_with_siblings"] > 0.9
 
 
 @pytest.mark.parametrize("action", [Field(np.int64), Field(np.float32, (2,)), Field(np.bool_)])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+
 import gymnasium as gym
 import numpy as np
 import pytest
 from buffer_kit import (
     STRATEGIES,
+    assert_refused,
     schema,
     tabular,
 )
@@ -39,6 +42,59 @@ def test_spaces_become_fields() -> None:
     batch = buffer.sample(1)
     assert batch.obs.tolist() == [[1, 0, 1, 0, 1]] and batch.action.tolist() == [[0.5, -0.5]]
     assert not batch.terminated[0] and batch.truncated[0]
+
+
+class Discrete(gym.Env):
+    observation_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+
+    def __init__(self, n: int = 3, start: int = 0) -> None:
+        self.action_space = gym.spaces.Discrete(n, start=start)
+
+
+@pytest.mark.parametrize("start", [0, 2, -1])
+@pytest.mark.parametrize("kind", [int, np.int64, np.int32, np.array])
+def test_actions_outside_a_discrete_space_are_refused(start, kind) -> None:
+    """Today's network would index out of its row of values, or another action's, much later."""
+    buffer = ReplayBuffer.for_env(Discrete(3, start), 8, SiblingSample(), seed=0)
+    obs = np.zeros(2, np.float32)
+    for action in range(start, start + 3):
+        buffer.add(obs, kind(action), 0.0, obs, False, False)
+    space = f"Discrete\\(3{f', start={start}' if start else ''}\\)"
+    for action in (start - 1, start + 3, 10**6):
+        refusal = f"action: {action} is not in {space}: it must be from {start} to {start + 2}"
+        assert_refused(
+            buffer, lambda a=action: buffer.add(obs, kind(a), 0.0, obs, False, False), refusal
+        )
+        columns = ([obs] * 2, [start, action], [0.0] * 2, [obs] * 2, [False] * 2, [False] * 2)
+        assert_refused(buffer, lambda c=columns: buffer.extend(*c), refusal)
+    buffer.extend([obs] * 2, [start, start + 2], [0.0] * 2, [obs] * 2, [False] * 2, [False] * 2)
+    assert buffer.transitions()["action"].tolist() == [
+        start,
+        start + 1,
+        start + 2,
+        start,
+        start + 2,
+    ]
+
+
+def test_a_loaded_buffer_still_knows_its_actions(tmp_path) -> None:
+    buffer = ReplayBuffer.for_env(Discrete(3), 8, SiblingSample(), seed=0)
+    obs = np.zeros(2, np.float32)
+    buffer.add(obs, 2, 0.0, obs, False, False)
+    buffer.save(tmp_path / "state")
+    for twin in (ReplayBuffer.load(tmp_path / "state"), copy.deepcopy(buffer)):
+        assert_refused(
+            twin, lambda t=twin: t.add(obs, 3, 0.0, obs, False, False), r"not in Discrete\(3\)"
+        )
+    plain = ReplayBuffer(schema(Field(np.float32, (2,))), 8, SiblingSample())
+    plain.load_state_dict(buffer.state_dict())  # a schema without bounds takes it, too
+    plain.add(obs, 3, 0.0, obs, False, False)
+
+
+def test_wrong_bounds_are_refused() -> None:
+    for arguments in ((np.float32, (), (0, 1)), (np.int64, (2,), (0, 1)), (np.int64, (), (2, 1))):
+        with pytest.raises(ValueError, match="bounds are of one whole number"):
+            Field(*arguments)
 
 
 @pytest.mark.parametrize(

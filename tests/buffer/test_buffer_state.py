@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from sibling_replay import (
     ReplayBuffer,
     SiblingAverage,
     SiblingSample,
+    SlotSampler,
     StateError,
     Strategy,
     Uniform,
@@ -50,8 +52,10 @@ def traffic(buffer: ReplayBuffer, rounds: int, given: bool, seed: int) -> list[d
     rng = np.random.default_rng(seed)
     drawn = []
     for i in range(rounds):
-        further = {"group": int(rng.integers(4))} if given else {}
-        buffer.add(int(rng.integers(4)), int(rng.integers(2)), float(rng.integers(2)),
+        group = int(rng.integers(4))
+        action = group % 2 if given else int(rng.integers(2))  # groups do not mix actions
+        further = {"group": group} if given else {}
+        buffer.add(int(rng.integers(4)), action, float(rng.integers(2)),
                    int(rng.integers(3)), False, bool(rng.random() < 0.1), **further)  # fmt: skip
         batch = buffer.sample(1 + i % 9, beta=(i % 11) / 10)
         drawn.append(columns(batch))
@@ -203,7 +207,7 @@ def test_states_that_are_not_whole() -> None:
 
 
 @pytest.mark.parametrize("change", [
-    {"version": SCHEMA_VERSION - 1}, {"version": SCHEMA_VERSION + 1},
+    {"version": SCHEMA_VERSION - 2}, {"version": SCHEMA_VERSION + 1},
     {"version": str(SCHEMA_VERSION)}, {"version": None}, {"version": True},
     {"capacity": 16.0}, {"capacity": "16"}, {"capacity": np.arange(3)},
     {"strategy": "Sibling"}, {"strategy": None}, {"options": {}}, {"options": np.arange(2)},
@@ -277,3 +281,27 @@ def test_uniform_has_a_state_too() -> None:
     twin = tabular(Uniform())
     twin.load_state_dict(buffer.state_dict())
     assert columns(twin.sample(20)) == columns(buffer.sample(20))
+
+
+@pytest.mark.parametrize("kind", [np.random.PCG64, np.random.MT19937, np.random.SFC64])
+def test_a_generator_that_its_owner_goes_on_using(kind) -> None:
+    """It is copied as it stands: its stream is the buffer's, and their draws do not disturb each
+    other."""
+    generator = np.random.Generator(kind(3))
+    generator.random(5)
+    expected, alone = copy.deepcopy(generator), copy.deepcopy(generator)
+    buffer = tabular(SiblingSample(), seed=generator)
+    twin = tabular(SiblingSample(), seed=alone)  # whose owner never uses it again
+    for each in (buffer, twin):
+        add_some(each, 16)
+    for turn in range(400):
+        assert generator.random() == expected.random()
+        assert np.array_equal(buffer.sample(16).slots, twin.sample(16).slots)
+        if turn == 200:
+            restored = tabular(SiblingSample())
+            restored.load_state_dict(buffer.state_dict())
+            buffer = restored
+    assert_valid(buffer)
+    sampler = SlotSampler(4, SiblingSample(), seed=generator)
+    assert generator.random() == expected.random()
+    assert_valid(sampler)

@@ -229,3 +229,28 @@ def test_uniform_masses_of_a_damaged_state_are_noticed():
     index = sampler._memory.index
     index.tree[0] = index.tree[-1] = 2.0
     assert not sampler.check_valid()[0]
+
+
+def test_numbers_whose_bytes_are_not_all_theirs_are_no_keys():
+    """Ten of the sixteen bytes of a longdouble are the number: equal ones could differ."""
+    wide = np.ones(2, dtype=np.longdouble)
+    if wide.dtype.itemsize == 8:
+        pytest.skip("longdouble is double here")
+    with pytest.raises(TypeError, match=r"at most 64 bits .* cast them"):
+        key_rows(wide)
+    sampler = SlotSampler(4, SiblingSample(), key_bytes=16)
+    with pytest.raises(TypeError, match=r"at most 64 bits .* cast them"):
+        sampler.put([0, 1], wide)
+    assert len(sampler) == 0
+    assert np.array_equal(*key_rows(wide.astype(np.float64)))
+
+
+def test_masked_keys_are_refused():
+    masked = np.ma.array([1, 2], mask=[False, True])
+    for call in (
+        lambda: key_rows(masked),
+        lambda: SlotSampler(4, SiblingSample()).put([0, 1], masked),
+        lambda: SlotSampler(4, SiblingSample()).put(masked, [1, 2]),
+    ):
+        with pytest.raises(ValueError, match="some values are masked"):
+            call()

@@ -7,6 +7,7 @@ import gc
 
 import numpy as np
 import pytest
+import torch
 
 from support.averaging import averaged
 from support.scenes import STRATEGIES, fixed_buffer
@@ -74,6 +75,34 @@ def test_a_copy_is_its_own():
     batch.slots[:] = 0
     assert np.array_equal(twin.slots, slots)
     buffer.update_priorities(averaged(twin), np.ones(16))
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_tensors_are_copies_of_every_column(name):
+    buffer = fixed_buffer(STRATEGIES[name]())
+    batch = buffer.sample(16)
+    outcomes = batch.outcomes
+    found = batch.to_torch("cpu")
+    assert set(found) == set(batch.columns) >= {"obs", "action", "weights", "slots", "groups"}
+    of_outcomes = outcomes.to_torch()
+    several = {"slots", "shares", "starts"} if outcomes is not batch else set()
+    assert set(of_outcomes) == set(outcomes.columns) | several
+    for block, tensors in ((batch, found), (outcomes, of_outcomes)):
+        for column, tensor in tensors.items():
+            array = getattr(block, column)
+            assert isinstance(tensor, torch.Tensor) and tensor.device.type == "cpu"
+            assert np.array_equal(tensor.numpy(), array) and tensor.numpy().dtype == array.dtype
+            assert not np.shares_memory(tensor.numpy(), array)
+
+
+def test_tensors_outlive_their_batch():
+    buffer = fixed_buffer(STRATEGIES["sample"]())
+    found = buffer.sample(16).to_torch()
+    before = {name: tensor.clone() for name, tensor in found.items()}
+    for _ in range(5):
+        buffer.sample(16)
+    assert all(torch.equal(found[name], before[name]) for name in found)
+    assert buffer.sample(16).to_torch("meta")["obs"].device.type == "meta"
 
 
 def test_columns_cannot_be_replaced():

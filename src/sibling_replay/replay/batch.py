@@ -134,6 +134,18 @@ class Block:
         assert names is not None
         return tuple(name for name in names if name not in (BLOCK, "added"))
 
+    def to_torch(self, device: Any = None) -> dict[str, Any]:
+        """A torch tensor of every column, by name, on a device (the default one if None).
+
+        Copies: the memory of a batch is used again.
+        """
+        import torch
+
+        return {name: torch.tensor(getattr(self, name), device=device) for name in self._to_copy()}
+
+    def _to_copy(self) -> tuple[str, ...]:
+        return self.columns
+
     def __len__(self) -> int:
         return self.plan.size
 
@@ -175,6 +187,9 @@ class Outcomes(Block):
     def starts(self) -> I64:  # [batch + 1]
         self.averaged = True
         return self._starts
+
+    def _to_copy(self) -> tuple[str, ...]:
+        return (*self.columns, "slots", "shares", "starts")
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy may be averaged in another process, and its errors refresh the original here."""

@@ -47,10 +47,14 @@ _CARRY = np.uint64(0x7F7F7F7F7F7F7F7F)  # added to a lane, sets its top bit unle
 
 @dataclass(frozen=True)
 class Field:
-    """One named value of a transition: its type and the shape of one element."""
+    """One named value of a transition: its type and the shape of one element.
+
+    bounds: of a whole number of shape (), the least and the greatest there may be.
+    """
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...] = ()
+    bounds: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -72,6 +76,14 @@ class Field:
             )
         if any(n < 1 for n in self.shape):
             raise ValueError(f"a field's shape must be positive in every axis, not {self.shape}")
+        if self.bounds is not None:
+            low, high = (operator.index(bound) for bound in self.bounds)
+            if self.dtype.kind not in "iu" or self.shape or not low <= high:
+                raise ValueError(
+                    f"bounds are of one whole number, the least first, not {self.bounds!r} of "
+                    f"{self.dtype} {self.shape}"
+                )
+            object.__setattr__(self, "bounds", (low, high))
 
     @property
     def packed(self) -> bool:
