@@ -78,6 +78,20 @@ def test_a_copy_is_its_own():
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
+def test_a_locked_column_is_not_handed_out_again(name):
+    """`flags.writeable = False` is for whoever set it."""
+    buffer = fixed_buffer(STRATEGIES[name]())
+    columns = buffer.sample(16).columns
+    for column in (*columns, *columns):
+        getattr(buffer.sample(16), column).flags.writeable = False
+    for _ in range(4):
+        batch = buffer.sample(16)
+        for column in columns:
+            assert getattr(batch, column).flags.writeable, column
+            getattr(batch, column)[:] = 0
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
 def test_tensors_are_copies_of_every_column(name):
     buffer = fixed_buffer(STRATEGIES[name]())
     batch = buffer.sample(16)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from functools import cache
+from operator import attrgetter
 from sys import getrefcount
 from typing import Any, ClassVar, TypeAlias
 
@@ -285,7 +286,7 @@ class SpareBatches:
     Fresh memory costs more than filling it (a page fault every 4 KiB), and so does opening columns.
     """
 
-    __slots__ = ("_spare", "_turn", "_unheld", "plan")
+    __slots__ = ("_flags", "_spare", "_turn", "_unheld", "_writeable", "plan")
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -293,6 +294,8 @@ class SpareBatches:
         self._spare: list[tuple[Any, ...] | None] = [None, None]
         self._turn = 0
         self._unheld = _references_unheld(plan.opened)
+        self._flags = attrgetter(*(f"{name}.flags.writeable" for name in plan.opened))
+        self._writeable = (True,) * len(plan.opened)
 
     def take(self) -> Batch:
         """A batch that nobody else holds. Two take turns: the one in use while the next is drawn,
@@ -301,7 +304,8 @@ class SpareBatches:
         spare = self._spare[turn]
         if spare is not None and sum(map(getrefcount, spare)) == self._unheld:
             free: Batch = spare[0]
-            return free
+            if self._flags(free) == self._writeable:  # whoever had it may have locked a column
+                return free
         batch = Batch(self.plan)
         self._spare[turn] = _with_columns(batch)
         return batch
