@@ -29,7 +29,8 @@ class SlotSampler(Sampling):
     capacity: slots of the host's storage.
     strategy: one of Uniform, Prioritized, SiblingSample, SiblingAverage, SiblingModel.
     key_bytes: bytes of an entry's key, 0 for no groups. By default 8, an integer, for the sibling
-        strategies and 0 for the others. `key_rows` makes keys of arrays.
+        strategies and 0 for the others. `key_rows` makes keys of arrays. Siblings must share their
+        action, which the sampler does not see: make it part of the key.
     outcome_bytes: bytes of an entry's outcome, for SiblingAverage over whole groups. It then lists
         every distinct outcome of a group once, with its share. By default each entry is an outcome
         of its own: the same averages, at a cost that grows with the group.
