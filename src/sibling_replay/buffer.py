@@ -24,7 +24,7 @@ from sibling_replay.replay.one_action import find_mixed_actions
 from sibling_replay.replay.payload import Field, Layout
 from sibling_replay.replay.regroup import move_entries
 from sibling_replay.rng import Uniforms, own_generator
-from sibling_replay.sampling import Sampling, filled_memory
+from sibling_replay.sampling import Sampling, fill_memory
 from sibling_replay.schema import (
     GROUP_KEY,
     TRANSITION,
@@ -226,17 +226,19 @@ class ReplayBuffer(Sampling):
         """The buffer in a file. A key function is code, so it is not in the file: give it again."""
         header, arrays = read_state(path)
         buffer = rebuilt(cls, path, header, arrays, key)
-        buffer.load_state_dict({"header": header, **arrays})
+        # In the new buffer's own memory: a second one would add the state's size to the peak.
+        buffer._restore(header, arrays, buffer._memory)
         return buffer
 
-    def _restored_memory(self, state: Mapping[str, Any]) -> Memory:
+    def _filled_memory(
+        self, header: Mapping[str, Any], arrays: dict[str, Any], memory: Memory
+    ) -> Memory:
         """States from before siblings shared their action have rows, and perhaps groups, of another
         form."""
-        if not callable(self._key) or state["header"]["version"] != KEYS_WITHOUT_ACTION:
-            return super()._restored_memory(state)
+        if not callable(self._key) or header["version"] != KEYS_WITHOUT_ACTION:
+            return super()._filled_memory(header, arrays, memory)
         stored = {**self._fields, GROUP_KEY: self._layout.fields[GROUP_KEY]}
-        old = filled_memory(self._new_memory(Layout.of(stored, (GROUP_KEY,))), state)
-        memory = self._new_memory()
+        old = fill_memory(self._new_memory(Layout.of(stored, (GROUP_KEY,))), arrays)
         move_entries(old, memory)
         return memory
 

@@ -6,7 +6,6 @@ import io
 import json
 import os
 import shutil
-import threading
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from sibling_replay.files import whole_file
 from sibling_replay.replay.payload import Field
 from sibling_replay.rng import Uniforms
 from sibling_replay.strategies import STRATEGIES
@@ -28,6 +28,7 @@ _READABLE = (KEYS_WITHOUT_ACTION, SCHEMA_VERSION)
 _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 _HEADER = "header"
 _SUFFIX = ".npy"
+_LOCAL_HEADER = 30  # bytes before a zip member's name and data, at the least
 
 
 Buffer = TypeVar("Buffer")
@@ -41,31 +42,28 @@ def write_state(
     path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, Any]
 ) -> None:
     """Write a state file. It appears under its name only when complete and on disk."""
-    path = Path(path)
     text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    # Two writers of one file, in any process or thread, must not share the unfinished one.
-    partial = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.partial")
-    try:
-        with open(partial, "wb") as file:
-            members: dict[str, Any] = {_HEADER: text, **arrays}
-            np.savez(file, **members)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    members: dict[str, Any] = {_HEADER: text, **arrays}
+    with whole_file(path) as file:
+        np.savez(file, **members)
 
 
 def read_state(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """The header and arrays of a state file. Checksums are verified; no code is unpickled."""
+    return _read(path, header_alone=False)
+
+
+def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The header of a state file; its arrays are not read."""
+    return _read(path, header_alone=True)[0]
+
+
+def _read(
+    path: str | os.PathLike[str], header_alone: bool
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     with open(path, "rb") as file:
         try:
-            arrays = _read_arrays(file)
+            arrays = _read_arrays(file, header_alone)
             header = json.loads(arrays.pop(_HEADER).tobytes())
         except Exception as error:  # the readers of zip and npy raise anything on damaged bytes
             raise StateError(
@@ -76,23 +74,37 @@ def read_state(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
     return header, arrays
 
 
-def _read_arrays(file: Any) -> dict[str, NDArray[Any]]:
+def _read_arrays(file: Any, header_alone: bool) -> dict[str, NDArray[Any]]:
     """The arrays of an archive. Each is read to its end first: only there is its checksum compared.
 
-    Members must be stored as they are, as `write_state` does, so that a small file cannot ask for
-    much memory.
+    Members must be stored as they are and apart, as `write_state` does, so that a small file cannot
+    ask for much memory.
     """
     arrays: dict[str, NDArray[Any]] = {}
     with zipfile.ZipFile(file) as archive:
+        check_members_apart(archive)
         for member in archive.infolist():
             name = member.filename.removesuffix(_SUFFIX)
             if name + _SUFFIX != member.filename or name in arrays:
                 raise ValueError(f"unexpected member {member.filename!r}")
             if member.compress_type != zipfile.ZIP_STORED:
                 raise ValueError(f"{member.filename} is compressed")
-            data = archive.read(member)
-            arrays[name] = _parse_array(data)
+            if header_alone and name != _HEADER:
+                continue
+            arrays[name] = _parse_array(archive.read(member))
     return arrays
+
+
+def check_members_apart(archive: zipfile.ZipFile) -> None:
+    """Refuse an archive whose members share bytes: read one by one they can take any multiple of
+    the file's size."""
+    end = 0
+    for member in sorted(archive.infolist(), key=lambda member: member.header_offset):
+        if member.header_offset < end:
+            raise ValueError(f"{member.filename} overlaps another member")
+        end = member.header_offset + _LOCAL_HEADER + member.compress_size
+    if end > archive.start_dir:
+        raise ValueError("the last member overlaps the directory")
 
 
 def _parse_array(data: bytes) -> NDArray[Any]:
@@ -189,13 +201,16 @@ def restored_uniforms(state: Any) -> Uniforms:
     return uniforms
 
 
-def fill_arrays(arrays: Mapping[str, NDArray[Any]], state: Mapping[str, Any]) -> None:
-    """Copy the arrays of a state over those of a memory, if they are the same by name and form."""
-    if set(arrays) != set(state) - {"header"}:
-        odd = sorted(map(str, set(arrays) ^ (set(state) - {"header"})))
+def fill_arrays(arrays: Mapping[str, NDArray[Any]], state: dict[str, Any]) -> None:
+    """Move the arrays of a state into those of a memory, if they are the same by name and form.
+
+    Takes each out of `state` once it is copied, so that its memory can be used again.
+    """
+    if set(arrays) != set(state):
+        odd = sorted(map(str, set(arrays) ^ set(state)))
         raise StateError(f"arrays missing or unknown: {', '.join(odd)}")
     for name, array in arrays.items():
-        saved: NDArray[Any] = state[name]
+        saved: NDArray[Any] = state.pop(name)
         if not isinstance(saved, np.ndarray):
             raise StateError(f"{name}: expected an array, got {type(saved).__name__}")
         if saved.shape != array.shape or saved.dtype != array.dtype:

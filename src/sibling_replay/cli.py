@@ -263,4 +263,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except store.StoreError as error:
         print(f"sibling-replay: {error}", file=sys.stderr)
         code = 1
-    sys.exit(code)
+    except OSError as error:  # the disk: full, read-only, a file where a folder should be
+        print(f"sibling-replay: {_disk_error(error)}", file=sys.stderr)
+        code = 1
+    sys.exit(_flushed(code))
+
+
+def _disk_error(error: OSError) -> str:
+    where = "standard output" if error.filename is None else error.filename
+    return f"cannot write {where}: {error.strerror}; what was finished before is kept"
+
+
+def _flushed(code: int) -> int:
+    """Write out what was printed while an error can be told; Python's own end would show it raw."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        # Nothing more goes there, or the interpreter would try it once more and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if code == 0:
+            print(f"sibling-replay: {_disk_error(error)}", file=sys.stderr)
+        return code or 1
+    return code

@@ -11,10 +11,11 @@ change elsewhere (a page of the report, say) costs nothing.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from sibling_replay.files import write_whole
 
 _MARK = "kernel_sources.json"
 
@@ -48,9 +49,8 @@ def drop_stale_kernels(package: Path) -> int:
                 kernel.unlink(missing_ok=True)
                 gone += 1
         mark.parent.mkdir(exist_ok=True)
-        partial = mark.with_suffix(f".{os.getpid()}")
-        partial.write_text(json.dumps({"stamps": stamps, "imports": imports}))
-        partial.replace(mark)  # last and in one step: killed half way, kernels stay stale
+        # last and in one step: killed half way, kernels stay stale
+        write_whole(mark, json.dumps({"stamps": stamps, "imports": imports}).encode())
         return gone
     except OSError:
         return 0

@@ -155,19 +155,25 @@ class Sampling(ABC):
         """Continue where `state` was taken. One that does not fit leaves the buffer as it is."""
         if not isinstance(state, Mapping) or not isinstance(state.get("header"), Mapping):
             raise StateError("a state needs a header")
-        header = state["header"]
+        arrays = {name: array for name, array in state.items() if name != "header"}
+        self._restore(state["header"], arrays, self._new_memory())
+
+    def _restore(self, header: Mapping[str, Any], arrays: dict[str, Any], memory: Memory) -> None:
+        """Continue from a state's arrays, which are used up, in a memory that is not in use."""
         compare_headers(header, self._header())
-        memory = self._restored_memory(state)
-        self._use(memory, restored_uniforms(header.get("uniforms")))
+        restored = self._filled_memory(header, arrays, memory)
+        self._use(restored, restored_uniforms(header.get("uniforms")))
 
-    def _restored_memory(self, state: Mapping[str, Any]) -> Memory:
-        """The memory in a state."""
-        return filled_memory(self._new_memory(), state)
+    def _filled_memory(
+        self, header: Mapping[str, Any], arrays: dict[str, Any], memory: Memory
+    ) -> Memory:
+        """The memory in a state: the given one, filled."""
+        return fill_memory(memory, arrays)
 
 
-def filled_memory(memory: Memory, state: Mapping[str, Any]) -> Memory:
-    """A memory filled with the arrays of a state, which must agree with each other."""
-    fill_arrays(memory.arrays(), state)
+def fill_memory(memory: Memory, arrays: dict[str, Any]) -> Memory:
+    """Fill a memory with the arrays of a state, which must agree with each other."""
+    fill_arrays(memory.arrays(), arrays)
     ok, why = memory.check_valid()
     if not ok:
         raise StateError(f"the state contradicts itself: {why}")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 from study_jobs import fake_train, small_study
 
-from sibling_replay.experiments import store
+from sibling_replay.experiments import parquet, store
 from sibling_replay.experiments.metrics import summarize
 from sibling_replay.experiments.spec import study
 
@@ -147,16 +147,132 @@ def test_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == [path]
 
 
-def test_clean_spares_the_living(tmp_path):
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    place = tmp_path / "grid" / "x"
-    place.mkdir(parents=True)
-    host = socket.gethostname()
-    left = place / f".seed=0.parquet@{dead.pid}@{host}.tmp"
-    ours = place / f".seed=1.parquet@{os.getpid()}@{host}.tmp"
-    theirs = place / f".seed=2.parquet@{dead.pid}@another-{host}.tmp"
-    for path in (left, ours, theirs):
-        path.touch()
-    assert store.clean(tmp_path) == 1
-    assert set(place.iterdir()) == {ours, theirs}
+# ------------------------------------------------------------- one run, one file, in its place
+
+
+def test_a_copy_of_a_run_is_not_another_seed(tmp_path):
+    """Copies used to count: four seeds and a copy gave the mean of five."""
+    paths = save(tmp_path, RUNS[:4])
+    good = store.load_runs(tmp_path, ["grid"])
+    assert good.height == 4
+    for copy in (
+        paths[0].with_name("seed=0 (copy).parquet"),
+        paths[0].with_name("seed=9.parquet"),  # the place of another run
+        tmp_path / "grid" / "backup" / "seed=0.parquet",
+    ):
+        copy.parent.mkdir(exist_ok=True)
+        copy.write_bytes(paths[0].read_bytes())
+        with pytest.raises(store.StoreError) as caught:
+            store.load_runs(tmp_path, ["grid"])
+        assert str(copy) in str(caught.value)
+        assert f"holds the run {RUNS[0].id}, whose place is {paths[0]}" in str(caught.value)
+        copy.unlink()
+    assert store.load_runs(tmp_path, ["grid"]).equals(good)
+
+
+def test_a_copy_in_the_place_of_a_run_is_not_reused(tmp_path):
+    (path,) = save(tmp_path, RUNS[:1])
+    other = store.run_path(tmp_path, RUNS[1].id)
+    other.write_bytes(path.read_bytes())
+    with pytest.raises(store.StoreError, match=r"seed=1\.parquet holds the run .*seed=0, whose"):
+        store.check_finished(tmp_path, RUNS[:2])
+
+
+@pytest.mark.parametrize(
+    "rows, message", [(2, "holds 2 runs, and a file below"), (0, "holds no run")]
+)
+def test_a_run_file_has_one_row(tmp_path, rows, message):
+    paths = save(tmp_path, RUNS[:2])
+    both = pl.concat([pl.read_parquet(path) for path in paths], how="diagonal")
+    both.head(rows).write_parquet(paths[0])
+    for read in (store.load_runs, lambda root: store.check_finished(root, RUNS[:2])):
+        with pytest.raises(store.StoreError, match=rf"seed=0\.parquet {message}"):
+            read(tmp_path)
+
+
+def test_a_collected_file_has_each_run_once(tmp_path):
+    paths = save(tmp_path / "runs", RUNS[:3])
+    rows = [pl.read_parquet(path) for path in (*paths, paths[1])]
+    target = tmp_path / "grid.parquet"
+    pl.concat(rows, how="diagonal").write_parquet(target)
+    with pytest.raises(store.StoreError, match=r"grid\.parquet holds the run .*seed=1 more than"):
+        store.load_runs(target)
+    pl.concat(rows[:3], how="diagonal").head(0).write_parquet(target)
+    with pytest.raises(store.StoreError, match=r"grid\.parquet holds no run"):
+        store.load_runs(target)
+
+
+# ------------------------------------------------------------------------------ flipped bits
+
+
+def aborting(data):
+    """A single flipped bit of a Parquet file with which the decoder ends its process."""
+    code = (
+        "import sys, polars as pl\n"
+        "data = sys.stdin.buffer.read()\n"
+        "for at in range(8 * len(data)):\n"
+        "    print(at, flush=True)\n"
+        "    flipped = bytearray(data); flipped[at // 8] ^= 1 << at % 8\n"
+        "    try: pl.read_parquet(bytes(flipped))\n"
+        "    except BaseException: pass\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], input=data, capture_output=True)
+    if done.returncode >= 0:
+        pytest.skip("this decoder survives every flipped bit")
+    at = int(done.stdout.split()[-1])
+    flipped = bytearray(data)
+    flipped[at // 8] ^= 1 << at % 8
+    return bytes(flipped)
+
+
+def test_a_flipped_bit_cannot_abort_the_command(tmp_path):
+    """With a seal it is found before decoding; a file of an earlier version has none and is decoded
+    by a process that may die."""
+    first, second = save(tmp_path, RUNS[:2])
+    bad = aborting(parquet.unseal(first.read_bytes()))
+    for content, why in (
+        (bad, r"ended the reader's process \(exit code -"),
+        (aborting(first.read_bytes()), "the checksum differs"),
+    ):
+        first.write_bytes(content)
+        with pytest.raises(store.StoreError, match=rf"seed=0\.parquet is not a readable.*{why}"):
+            store.load_runs(tmp_path)
+    assert store.load_file(second)["seed"][0] == 1
+
+
+def test_every_flipped_bit_of_a_sealed_file_is_found_or_harmless(tmp_path):
+    """Harmless are those of the seal's mark: the file then counts as one of an earlier version."""
+    (path,) = save(tmp_path, RUNS[:1])
+    data = path.read_bytes()
+    mark = data.rfind(b"sibling-replay blake2b")
+    rng = np.random.default_rng(0)
+    for at in {*rng.integers(len(data), size=300).tolist(), 0, 4, len(data) - 1, len(data) - 6}:
+        flipped = bytearray(data)
+        flipped[at] ^= 1 << int(rng.integers(8))
+        if mark <= at < mark + 23:
+            assert parquet.unseal(bytes(flipped)) is None
+        else:
+            with pytest.raises(parquet.Damaged, match="checksum differs"):
+                parquet.unseal(bytes(flipped))
+
+
+def test_files_with_and_without_a_seal_hold_the_same(tmp_path):
+    """Any reader of Parquet reads a sealed file; ours reads those of earlier versions."""
+    paths = save(tmp_path)
+    frame = store.load_runs(tmp_path)
+    for path in paths[::2]:
+        data = path.read_bytes()
+        bare = parquet.unseal(data)
+        assert parquet.seal(bare) == data and parquet.unseal(bare) is None
+        assert pl.read_parquet(data).equals(pl.read_parquet(bare))
+        path.write_bytes(bare)
+    assert store.load_runs(tmp_path).equals(frame)
+    assert store.check_finished(tmp_path, RUNS) == {run.id for run in RUNS}
+
+
+def test_the_committed_results_are_sealed():
+    """They would load more slowly without: by a process of their own."""
+    results = sorted((Path(__file__).parents[2] / "results").glob("*.parquet"))
+    assert results
+    for path in results:
+        assert parquet.unseal(path.read_bytes()) is not None, path

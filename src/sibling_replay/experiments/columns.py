@@ -5,9 +5,11 @@ What a file is is read from its first bytes, not from its name. Nothing is unpic
 
 from __future__ import annotations
 
+import os
 import re
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,9 +19,28 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from sibling_replay.checkpoint import check_members_apart
+from sibling_replay.experiments.parquet import Damaged, Decoder
+
 _SAVED_BUFFER = {"header.npy", "rows.npy"}  # members that `ReplayBuffer.save` writes
 _NUMBERS = "biuf"
 _LABELS = "biufUS"
+
+# A compressed .npz may declare a hundred times its size honestly (frames that are mostly empty);
+# beyond that it is refused, unless what it declares is little.
+_MOST_INFLATION = 200  # times the file's size
+_LITTLE = 2**26  # bytes
+
+# What to do about columns of Parquet that are neither numbers nor strings.
+_CASTS: dict[Any, str] = {
+    pl.Decimal: "cast it to Float64",
+    pl.Categorical: "cast it to String, or to integers",
+    pl.Enum: "cast it to String, or to integers",
+    pl.Date: "cast it to Int64",
+    pl.Datetime: "cast it to Int64",
+    pl.Duration: "cast it to Int64",
+    pl.Time: "cast it to Int64",
+}
 
 
 class BadFile(ValueError):
@@ -110,8 +131,9 @@ class Columns:
         return [f"{name}_{number}" for number in range(len(found))]
 
 
-def open_columns(path: Path) -> Columns | None:
-    """The columns of a file; None if it is a saved buffer of ours."""
+@contextmanager
+def open_columns(path: Path) -> Iterator[Columns | None]:
+    """The columns of a file, to be read inside the block; None if it is a saved buffer of ours."""
     try:
         with open(path, "rb") as file:
             start = file.read(4)
@@ -120,20 +142,31 @@ def open_columns(path: Path) -> Columns | None:
     if not start:
         raise BadFile(f"{path} is empty")
     if start == b"PAR1":
-        return _open_parquet(path)
-    if start[:2] == b"PK":
-        return _open_npz(path)
-    raise BadFile(f"{path} is neither a saved buffer, nor an .npz, nor a Parquet file")
+        with Decoder() as decoder:
+            yield _open_parquet(path, decoder)
+    elif start[:2] == b"PK":
+        yield _open_npz(path)
+    else:
+        raise BadFile(f"{path} is neither a saved buffer, nor an .npz, nor a Parquet file")
 
 
 def _open_npz(path: Path) -> Columns | None:
     try:
         with zipfile.ZipFile(path) as archive:
             members = dict.fromkeys(archive.namelist()).keys()
+            check_members_apart(archive)
+            declared = sum(member.file_size for member in archive.infolist())
     except Exception as error:  # the reader of zip raises anything on damaged bytes
         raise BadFile(f"{path} is not a complete .npz file: {error}") from error
     if members >= _SAVED_BUFFER:
         return None
+    size = os.path.getsize(path)
+    if declared > max(_LITTLE, _MOST_INFLATION * size):
+        raise BadFile(
+            f"{path} has {size:,} bytes and says that it unpacks to {declared:,}, more than "
+            f"{_MOST_INFLATION} times as much: if that is right, save it again with np.savez, "
+            "without compression"
+        )
 
     def read(name: str) -> NDArray[Any]:
         try:
@@ -147,16 +180,16 @@ def _open_npz(path: Path) -> Columns | None:
     return Columns(path, names, read)
 
 
-def _open_parquet(path: Path) -> Columns:
+def _open_parquet(path: Path, decoder: Decoder) -> Columns:
     try:
-        names = tuple(pl.read_parquet_schema(path))
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        names = tuple(decoder.read_foreign(path, rows=0).columns)
+    except (Damaged, OSError) as error:
         raise BadFile(f"{path} is not a readable Parquet file: {error}") from error
 
     def read(name: str) -> NDArray[Any]:
         try:
-            series = pl.read_parquet(path, columns=[name])[name]
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+            series = decoder.read_foreign(path, columns=[name])[name]
+        except (Damaged, OSError) as error:
             raise BadFile(f"{path}: column {name} cannot be read: {error}") from error
         return _array(path, name, series)
 
@@ -186,6 +219,9 @@ def _array(path: Path, name: str, series: pl.Series) -> NDArray[Any]:
     _refuse_nulls(path, name, series, shape)
     if series.dtype == pl.String:
         return np.array(series.to_list(), dtype=np.str_).reshape(shape)
+    if not (series.dtype.is_integer() or series.dtype.is_float() or series.dtype == pl.Boolean):
+        advice = _CASTS.get(series.dtype.base_type(), "it must hold numbers or strings")
+        raise BadFile(f"{path}: column {name} is of the Parquet type {series.dtype}: {advice}")
     return np.asarray(series.to_numpy()).reshape(shape)
 
 

@@ -27,7 +27,7 @@ from sibling_replay.experiments.encoder_report import (
     support_frame,
     support_table,
 )
-from sibling_replay.experiments.store import write_whole
+from sibling_replay.files import make_writable, write_whole
 from sibling_replay.grouping.support import SUPPORTED
 from sibling_replay.training.encoders import (
     EncoderConfig,
@@ -98,12 +98,15 @@ class Inspect:
         files = [load_encoder(path) for path in self.files] or [*encoder_files().values()]
         if not files:
             raise ValueError("the package has no encoder: name some files")
+        if self.pictures is not None:
+            make_writable(self.pictures)
+        if self.csv is not None:
+            make_writable(self.csv.parent)
         found = []
         for file in files:
             data = sample(file.config.game, self.transitions)
             found.append(inspect(file, data))
             if self.pictures is not None:
-                self.pictures.mkdir(parents=True, exist_ok=True)
                 from sibling_replay.experiments.figures.matplotlib_ink_codes import (
                     draw_codes,
                     draw_support,
@@ -201,7 +204,7 @@ def trained_encoder(config: EncoderConfig, out: Path, console: Console) -> Encod
             highlight=False,
         )
 
-    out.mkdir(parents=True, exist_ok=True)
+    make_writable(out)
     console.print(
         f"{config.name}: {config.observations:,} observations of random play, then "
         f"{config.updates:,} updates",

@@ -11,8 +11,8 @@ from rich.console import Console
 from sibling_replay.experiments import microscope_text
 from sibling_replay.experiments.microscope_page import json_of, page_of
 from sibling_replay.experiments.microscope_view import view_of
-from sibling_replay.experiments.store import write_whole
 from sibling_replay.experiments.transitions import Reading, read_transitions
+from sibling_replay.files import write_whole
 
 GroupBy = Annotated[tuple[str, ...], tyro.conf.arg(metavar="COLUMN [COLUMN ...]")]
 
@@ -47,8 +47,9 @@ def diagnose(
         gamma: Discount per step, to make targets of q_next.
         batch_size: Transitions per update, for which ESS is computed.
         top: How many of the most distorted groups to show.
-        page: Also write the diagnosis to this file, as one HTML page that needs no network.
-        json: Also write every number to this file.
+        page: Also write the diagnosis to this file, as one HTML page that needs no network; a
+            folder that is missing is created.
+        json: Also write every number to this file, in the same way.
     """
     if not 0.0 <= beta <= 1.0:
         raise ValueError(f"--beta must be from 0 to 1, got {beta}")
@@ -82,6 +83,7 @@ def _check_apart(paths: dict[str, Path]) -> None:
 
 def _write(path: Path, text: str) -> None:
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text.encode())
     except OSError as error:
         raise ValueError(f"cannot write {path}: {error.strerror}") from error

@@ -90,9 +90,8 @@ def status_lines(root: Path) -> list[str]:
 
 def _unfinished(root: Path) -> list[str]:
     """What runs say that have begun and are not stored, of the study or to select its rates."""
-    places = [root / study for study in (STUDY, RATE_STUDY)]
-    paths = (path for place in places for path in place.rglob(f"*{store.SUFFIX}"))
-    configs = (store.config_of(store.load_file(path).row(0, named=True)) for path in paths)
+    rows = store.each_run(root, (STUDY, RATE_STUDY))
+    configs = (store.config_of(row.row(0, named=True)) for row in rows)
     stored = {checkpoint_name(config) for config in configs if isinstance(config, MinAtarConfig)}
     lines = []
     for directory in sorted(root.glob("checkpoints/*")):

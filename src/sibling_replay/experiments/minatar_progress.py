@@ -7,12 +7,13 @@ which may be some minutes behind its last note.
 from __future__ import annotations
 
 import json
-import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from sibling_replay.files import write_whole
 
 if TYPE_CHECKING:
     from sibling_replay.training.torch_minatar import Session
@@ -47,11 +48,9 @@ class Notes:
             "steps": session.config.steps,
             "score": session.curve[-1][2] if session.curve else None,
         }
-        partial = self._path.with_suffix(f".{os.getpid()}")
         with suppress(OSError):  # a run does not fail for want of a note
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text(json.dumps(note))
-            os.replace(partial, self._path)
+            write_whole(self._path, json.dumps(note).encode())
 
 
 def standing(directory: Path) -> Standing | None:

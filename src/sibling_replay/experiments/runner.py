@@ -19,6 +19,7 @@ from statistics import median
 from sibling_replay.experiments import store
 from sibling_replay.experiments.jobs import FROM_SCRATCH, Backend, Outcome, Resumable
 from sibling_replay.experiments.spec import Run
+from sibling_replay.files import make_writable, remove_leftovers
 
 
 @dataclass(frozen=True)
@@ -110,9 +111,9 @@ def run_study(
 
     `observe` is called once at the start, after every run, and now and then in between (`last` is
     None then). A failing run is kept for the report and stops nothing; a failing disk (OSError)
-    stops everything.
+    stops everything, before the first run if it fails already.
     """
-    store.clean(root)
+    remove_leftovers(root)
     finished = store.check_finished(root, runs)
     todo = [run for run in runs if run.id not in finished]
     report = Report(total=len(runs), already=len(finished))
@@ -120,6 +121,7 @@ def run_study(
     observe(pace.progress(report, None))
     if not todo:
         return report
+    make_writable(root)
     with closing(backend.execute(todo)) as outcomes:
         for outcome in outcomes:
             if outcome is not None:

@@ -6,16 +6,15 @@ thing: loading a study is stacking rows, a collected study is the same rows in o
 is done exactly when its file exists, because the file appears by an atomic rename.
 
 Nothing that differs between two executions of a config (times, hosts, worker counts) is stored.
-Each row carries a digest of its content: Parquet notices a cut file, not a flipped bit.
+A file carries a checksum of its bytes (see parquet.py) and each row a digest of its content, which
+it keeps when rows are collected. A file counts as the run that it holds only in that run's place:
+a copy of it elsewhere is refused, not taken for another seed.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
-import os
-import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -23,7 +22,9 @@ import numpy as np
 import polars as pl
 
 from sibling_replay.experiments.metrics import Summary, summarize
+from sibling_replay.experiments.parquet import Damaged, Decoder, encode
 from sibling_replay.experiments.spec import Run
+from sibling_replay.files import write_whole
 from sibling_replay.training.config import RunConfig
 from sibling_replay.training.minatar_config import MinAtarConfig
 from sibling_replay.training.results import Config, RunResult
@@ -95,7 +96,8 @@ def adopt_run(root: Path, run: Run, other: Run) -> None:
     """Store, as this run, what another run of the same config gave: it would give the same."""
     if other.config != run.config:
         raise ValueError(f"{run.id} and {other.id} are of different configs")
-    row = load_file(run_path(root, other.id))
+    with Decoder() as decoder:
+        row = _load_run(root, run_path(root, other.id), decoder)
     row = row.with_columns(pl.lit(run.id).alias("run"), pl.lit(run.study).alias("study"))
     _write(run_path(root, run.id), row.with_columns(pl.Series("digest", [_digest(row)])))
 
@@ -111,44 +113,81 @@ def check_finished(root: Path, runs: Iterable[Run]) -> set[str]:
     Skipping it would leave a hole in the study; reusing it would put a wrong number in a table.
     """
     done = set()
-    for run in runs:
-        path = run_path(root, run.id)
-        if not path.is_file():
-            continue
-        stored = config_of(load_file(path).row(0, named=True))
-        if stored != run.config:
-            names = _CONFIG_SCHEMAS[type(run.config)]
-            differing = [
-                f"{name} is {getattr(stored, name, None)!r}, "
-                f"asked for {getattr(run.config, name)!r}"
-                for name in names
-                if getattr(stored, name, None) != getattr(run.config, name)
-            ]
-            raise StoreError(
-                f"{path} was made with another config ({'; '.join(differing)}): "
-                "delete it or choose another --out"
-            )
-        done.add(run.id)
+    with Decoder() as decoder:
+        for run in runs:
+            path = run_path(root, run.id)
+            if not path.is_file():
+                continue
+            stored = config_of(_load_run(root, path, decoder).row(0, named=True))
+            if stored != run.config:
+                names = _CONFIG_SCHEMAS[type(run.config)]
+                differing = [
+                    f"{name} is {getattr(stored, name, None)!r}, "
+                    f"asked for {getattr(run.config, name)!r}"
+                    for name in names
+                    if getattr(stored, name, None) != getattr(run.config, name)
+                ]
+                raise StoreError(
+                    f"{path} was made with another config ({'; '.join(differing)}): "
+                    "delete it or choose another --out"
+                )
+            done.add(run.id)
     return done
 
 
 def load_file(path: Path) -> pl.DataFrame:
     """The rows of one run's file or of a collected study, checked against their digests."""
+    with Decoder() as decoder:
+        return _load(path, decoder)
+
+
+def _load(path: Path, decoder: Decoder) -> pl.DataFrame:
     try:
-        frame = pl.read_parquet(path.read_bytes())
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        frame = decoder.read(path)
+    except Damaged as error:
         raise StoreError(f"{path} is not a readable Parquet file ({error}): delete it") from error
-    missing = {"schema", "run", "digest", *CURVE} - set(frame.columns)
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror}") from error
+    missing = {"schema", "run", "study", "digest", *CURVE} - set(frame.columns)
     if missing:
         columns = ", ".join(sorted(missing))
         raise StoreError(f"{path} is not a results file of sibling-replay (no column {columns})")
+    if frame.height == 0:
+        raise StoreError(f"{path} holds no run: delete it")
     for position in range(frame.height):
         row = frame[position]
         if row["schema"][0] != SCHEMA:
             raise StoreError(f"{path} has schema {row['schema'][0]}, this version reads {SCHEMA}")
         if row["digest"][0] != _digest(row):
             raise StoreError(f"{path} was altered after it was written (digest differs): delete it")
+    if frame["run"].n_unique() < frame.height:
+        twice = frame["run"].filter(frame["run"].is_duplicated())[0]
+        raise StoreError(f"{path} holds the run {twice} more than once: collect it again")
     return frame
+
+
+def _load_run(root: Path, path: Path, decoder: Decoder) -> pl.DataFrame:
+    """The row of a finished run, which must be alone in its file and the file in its place."""
+    frame = _load(path, decoder)
+    if frame.height > 1:
+        raise StoreError(
+            f"{path} holds {frame.height} runs, and a file below {root} holds one: move it away"
+        )
+    place = run_path(root, frame["run"][0])
+    if place != path:
+        raise StoreError(
+            f"{path} holds the run {frame['run'][0]}, whose place is {place}: "
+            "a copy would count as another run, so move it away or delete it"
+        )
+    return frame
+
+
+def each_run(root: Path, studies: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
+    """The row of every finished run below a directory, in the order of their files."""
+    places = [root / study for study in studies] if studies else [root]
+    with Decoder() as decoder:
+        for path in sorted(path for place in places for path in place.rglob(f"*{SUFFIX}")):
+            yield _load_run(root, path, decoder)
 
 
 def load_runs(root: Path, studies: Sequence[str] = ()) -> pl.DataFrame:
@@ -156,11 +195,11 @@ def load_runs(root: Path, studies: Sequence[str] = ()) -> pl.DataFrame:
     if root.is_file():
         frame = load_file(root)
         return frame.filter(pl.col("study").is_in(studies)) if studies else frame
-    places = [root / study for study in studies] if studies else [root]
-    paths = sorted(path for place in places for path in place.rglob(f"*{SUFFIX}"))
-    if not paths:
-        raise StoreError(f"no finished runs below {', '.join(map(str, places))}")
-    return _stack([load_file(path) for path in paths])
+    rows = list(each_run(root, studies))
+    if not rows:
+        places = ", ".join(str(root / study) for study in studies) or str(root)
+        raise StoreError(f"no finished runs below {places}")
+    return _stack(rows)
 
 
 def no_runs() -> pl.DataFrame:
@@ -183,20 +222,6 @@ def collect(root: Path, study: str, target: Path) -> int:
     frame = load_runs(root, [study])
     _write(target, frame, level=19)
     return frame.height
-
-
-def clean(root: Path) -> int:
-    """Remove what writers killed on this host left behind; returns how many files.
-
-    A temporary file names its writer, so two runners may share a directory: the living are spared.
-    """
-    removed = 0
-    for path in root.rglob(f".*@{socket.gethostname()}.tmp"):
-        writer = int(path.name.rsplit("@", 2)[1])
-        if not _alive(writer):
-            path.unlink(missing_ok=True)
-            removed += 1
-    return removed
 
 
 def _stack(frames: list[pl.DataFrame]) -> pl.DataFrame:
@@ -226,35 +251,5 @@ def _digest(row: pl.DataFrame) -> str:
 
 
 def _write(path: Path, frame: pl.DataFrame, level: int = 3) -> None:
-    encoded = io.BytesIO()
-    frame.write_parquet(encoded, compression="zstd", compression_level=level)
-    write_whole(path, encoded.getvalue())
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write beside the target, force it to disk, rename: the file is there whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}@{os.getpid()}@{socket.gethostname()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)  # the rename itself must survive a power cut
-    finally:
-        os.close(directory)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass  # somebody else's process, but a process
-    return True
+    write_whole(path, encode(frame, level))

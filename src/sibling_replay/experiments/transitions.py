@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sibling_replay.buffer import ReplayBuffer
-from sibling_replay.checkpoint import read_state
+from sibling_replay.checkpoint import read_header
 from sibling_replay.diagnostics import EXACT_KEY, equal_rows
 from sibling_replay.experiments.columns import BadFile, Columns, open_columns
 from sibling_replay.schema import GROUP_KEY, TRANSITION
@@ -64,7 +64,11 @@ class Transitions:
 
 def read_transitions(path: Path, how: Reading) -> Transitions:
     """The transitions of a file, or `BadFile` saying which column or row is wrong."""
-    file = open_columns(path)
+    with open_columns(path) as file:
+        return _read(path, file, how)
+
+
+def _read(path: Path, file: Columns | None, how: Reading) -> Transitions:
     if file is None:
         buffer = _load(path)
         stored = buffer.transitions()
@@ -105,7 +109,7 @@ def read_transitions(path: Path, how: Reading) -> Transitions:
 
 
 def _load(path: Path) -> ReplayBuffer:
-    header, _ = read_state(path)
+    header = read_header(path)
     if header.get("key") != "function":
         return ReplayBuffer.load(path)
     try:

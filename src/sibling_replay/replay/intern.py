@@ -204,3 +204,27 @@ def first_bad_place(keys, partition, rows):
         if partition.vec[part, 0] > 0 and not seen[part]:
             return places
     return -1
+
+
+@njit(cache=True)
+def first_stray(keys, partition, rows, slots):
+    """The first slot whose key is not found in the table as that of the slot's own part; -1 if
+    there is none. Then slots have equal keys if and only if they are in one part. The table must
+    have been checked: every search ends."""
+    places = keys.table.size
+    for i in range(slots.size):
+        slot = slots[i]
+        h = hash_key(rows[slot], keys.spec)
+        place = _home(h, places)
+        found = np.int64(-1)
+        while keys.table[place] != 0:
+            part = np.int64(keys.table[place] - 1)
+            if keys.hashes[part] == h and _same_key(
+                rows, member(partition.vec, partition.pool, part, 0), rows[slot], keys.spec
+            ):
+                found = part
+                break
+            place = place + 1 if place + 1 < places else 0
+        if found != partition.items[0, slot]:
+            return slot
+    return np.int64(-1)

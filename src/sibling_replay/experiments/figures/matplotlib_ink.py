@@ -14,6 +14,8 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, NullLocator
 
+from sibling_replay.files import whole_file
+
 from .panels import PAPER, Figure, HeatPanel, LinePanel, Panel, PointPanel
 from .places import cell_text, log_ticks, lower_whisker, spread_out
 from .style import DIVERGING, STYLES
@@ -72,7 +74,8 @@ def save(figure: Figure, directory: Path, name: str) -> list[Path]:
         canvas = draw(figure)
         for suffix, blank in BLANK.items():
             path = directory / f"{name}.{suffix}"
-            canvas.savefig(path, dpi=DPI, metadata=blank)
+            with whole_file(path) as file:
+                canvas.savefig(file, format=suffix, dpi=DPI, metadata=blank)
             written.append(path)
     return written
 

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure as Canvas
 from numpy.typing import NDArray
 
+from sibling_replay.files import whole_file
 from sibling_replay.grouping.frozen import FrozenEncoder
 from sibling_replay.grouping.support import SUPPORTED, bucket_sizes
 from sibling_replay.training.observations import Observations
@@ -40,7 +41,8 @@ def draw_codes(
         row[0].set_ylabel(f"code {codes}\n{counts[place] / len(packed):.1%}", fontsize=8)
     axes[0][0].set_title("mean", fontsize=8)
     axes[0][1].set_title("members", fontsize=8)
-    canvas.savefig(path, dpi=DPI)
+    with whole_file(path) as file:
+        canvas.savefig(file, format="png", dpi=DPI)
 
 
 def draw_support(
@@ -61,7 +63,8 @@ def draw_support(
         )
     right.set(xscale="log", ylim=(0.0, 1.03), xlabel="transitions in a bucket (phi(s), a)")
     right.set_ylabel("part of all, in one as large")
-    canvas.savefig(path, dpi=DPI)
+    with whole_file(path) as file:
+        canvas.savefig(file, format="png", dpi=DPI)
 
 
 def _colours(obs: NDArray[np.float64]) -> NDArray[Any]:

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from sibling_replay.experiments.figures import Figure, matplotlib_ink
-from sibling_replay.experiments.store import write_whole
+from sibling_replay.files import write_whole
 
 from . import page
 from .artefacts import SECTIONS
@@ -125,5 +125,6 @@ def write(report: Report, out: Path) -> list[Path]:
 
 
 def _text(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, text.encode())
     return path

@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from sibling_replay.experiments import store
+from sibling_replay.files import make_writable
 
 
 def report(
@@ -39,6 +40,7 @@ def report(
     if not source.is_dir():
         raise ValueError(f"nothing to report: {source} is not a directory")
     frames = load(source)
+    make_writable(out)
     made = build.build(frames, f"sibling-replay report {kind} {source.resolve().name}")
     build.write(made, out)
     total = made.count
