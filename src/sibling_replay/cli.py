@@ -270,8 +270,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _disk_error(error: OSError) -> str:
+    # Our writers name their file; what has no name is what is printed.
     where = "standard output" if error.filename is None else error.filename
-    return f"cannot write {where}: {error.strerror}; what was finished before is kept"
+    return f"{where}: {error.strerror or error}; what was finished before is kept"
 
 
 def _flushed(code: int) -> int:

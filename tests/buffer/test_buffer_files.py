@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import os
@@ -134,6 +135,71 @@ def test_files_that_are_something_else(file_bytes, place) -> None:
             load(place, data)
 
 
+def test_members_that_share_their_bytes_are_refused_unread(file_bytes, place, monkeypatch) -> None:
+    """A small file could ask for a hundred times its size."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, data in members(file_bytes).items():
+            archive.writestr(name, data)
+        for number in range(100):
+            again = copy.copy(archive.getinfo("rows.npy"))
+            again.filename = f"more{number}.npy"
+            archive.filelist.append(again)
+
+    def forbidden(*args: Any) -> None:
+        raise AssertionError("read")
+
+    monkeypatch.setattr(zipfile.ZipFile, "read", forbidden)
+    with pytest.raises(StateError, match="overlaps another member"):
+        load(place, out.getvalue())
+
+
+LOADER = """
+import resource, sys
+import numpy as np
+from sibling_replay import ReplayBuffer, SiblingSample, Field
+
+number, flag, image = Field(np.int64), Field(np.bool_), Field(np.uint8, (int(sys.argv[2]),))
+fields = dict(obs=image, action=number, reward=Field(np.float32), next_obs=image, terminated=flag,
+              truncated=flag)
+
+def filled(capacity):
+    buffer = ReplayBuffer(fields, capacity, SiblingSample(normalize="buffer"), seed=0)
+    rng = np.random.default_rng(0)
+    for _ in range(0, capacity, 10_000):
+        obs = rng.integers(0, 256, (10_000, *image.shape), dtype=np.uint8)
+        zero = np.zeros(10_000, np.bool_)
+        buffer.extend(obs, zero.astype(int), zero.astype(np.float32), obs, zero, zero)
+    return buffer
+
+path, capacity = sys.argv[1], int(sys.argv[3])
+if sys.argv[4] == "save":
+    filled(capacity).save(path)
+else:
+    filled(10).save(path + ".small")
+    ReplayBuffer.load(path + ".small")  # imports and compiles
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    buffer = ReplayBuffer.load(path)
+    peak = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    print(peak, sum(array.nbytes for array in buffer._memory.arrays().values()))
+"""
+
+
+@pytest.mark.parametrize("width, capacity", [(400, 120_000), (4, 1_000_000)])
+def test_loading_takes_little_more_than_twice_the_state(tmp_path, width, capacity) -> None:
+    """Of about 100 MB; frames, and many small rows."""
+    form = (str(tmp_path / "state"), str(width), str(capacity))
+    for what in ("save", "load"):
+        done = subprocess.run(
+            [sys.executable, "-c", LOADER, *form, what],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+    peak, state = map(int, done.stdout.split())
+    assert state > 70e6
+    assert peak < 2.2 * state
+
+
 def test_missing_files_are_missing_files(tmp_path) -> None:
     with pytest.raises(FileNotFoundError):
         ReplayBuffer.load(tmp_path / "none")
@@ -243,6 +309,29 @@ def test_a_failed_save_keeps_the_old_file(tmp_path, monkeypatch) -> None:
         buffer.save(path)
     assert path.read_bytes() == old
     assert [entry.name for entry in tmp_path.iterdir()] == ["state"]
+
+
+def test_a_legal_name_of_any_length_and_a_link(tmp_path) -> None:
+    buffer = churned(STRATEGY)
+    (tmp_path / "link").symlink_to("n" * 230)
+    buffer.save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert {entry.name for entry in tmp_path.iterdir()} == {"link", "n" * 230}
+    loaded = ReplayBuffer.load(tmp_path / ("n" * 230))
+    assert differences(snapshot(buffer), snapshot(loaded)) == []
+
+
+def test_save_into_a_pipe_writes_a_file_that_loads(tmp_path) -> None:
+    buffer = churned(STRATEGY)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    got: list[bytes] = []
+    reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()))
+    reader.start()
+    buffer.save(pipe)
+    reader.join()
+    assert pipe.is_fifo()
+    assert differences(snapshot(buffer), snapshot(load(tmp_path / "state", got[0]))) == []
 
 
 def test_threads_may_save_to_one_path(tmp_path) -> None:

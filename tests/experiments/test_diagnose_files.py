@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
+import zipfile
 
 import numpy as np
 import polars as pl
@@ -326,3 +328,57 @@ def test_options_that_do_not_fit_a_saved_buffer_are_refused(tmp_path, capsys):
     ReplayBuffer(FIELDS, 10, Prioritized()).save(tmp_path / "none")
     assert run("diagnose", tmp_path / "none") == 2
     assert "the buffer is empty" in capsys.readouterr().err
+
+
+CASTS = {
+    "Decimal": (pl.Decimal(10, 2), "cast it to Float64"),
+    "Categorical": (pl.Categorical(), "cast it to String"),
+    "Enum": (pl.Enum(["1", "2"]), "cast it to String"),
+    "Date": (pl.Date(), "cast it to Int64"),
+    "Binary": (pl.Binary(), "must hold numbers or strings"),
+}
+
+
+@pytest.mark.parametrize("name", CASTS)
+def test_parquet_types_that_cannot_be_read_are_named_with_what_to_do(tmp_path, name):
+    dtype, advice = CASTS[name]
+    values = pl.Series("reward", ["1", "2"] * 30)
+    if name in ("Decimal", "Date"):
+        values = values.cast(pl.Int32)
+    frame = pl.DataFrame(
+        {name: v.tolist() if v.ndim > 1 else v for name, v in small_columns().items()}
+    )
+    path = tmp_path / "typed.parquet"
+    frame.with_columns(values.cast(dtype)).write_parquet(path)
+    with pytest.raises(BadFile, match=rf"column reward is of the Parquet type {name}.*{advice}"):
+        read_transitions(path, Reading())
+    lists = pl.Series("obs", [[value, value] for value in values], dtype=pl.List(values.dtype))
+    frame.with_columns(lists.cast(pl.List(dtype))).write_parquet(path)
+    with pytest.raises(BadFile, match=rf"column obs is of the Parquet type {name}.*{advice}"):
+        read_transitions(path, Reading())
+
+
+def test_a_small_file_that_unpacks_to_much_is_refused_unread(tmp_path, capsys, monkeypatch):
+    columns = small_columns()
+    columns["obs"] = np.zeros((60, 1_500_000), np.uint8)  # 90 MB in 90 kB
+    np.savez_compressed(tmp_path / "bomb.npz", **columns)
+    monkeypatch.setattr(np, "load", lambda *a, **k: pytest.fail("read"))
+    assert run("diagnose", tmp_path / "bomb.npz") == 2
+    said = capsys.readouterr()
+    assert said.out == "" and "bytes and says that it unpacks to 90," in said.err
+    monkeypatch.undo()
+    columns["obs"] = columns["obs"][:, :150_000]  # as well compressed, but little
+    np.savez_compressed(tmp_path / "small.npz", **columns)
+    assert read_transitions(tmp_path / "small.npz", Reading()).columns["obs"].shape == (60, 150_000)
+
+
+def test_columns_that_share_their_bytes_are_refused(tmp_path):
+    path = tmp_path / "shared.npz"
+    np.savez(path, **small_columns())
+    with zipfile.ZipFile(path, "a") as archive:
+        again = copy.copy(archive.getinfo("obs.npy"))
+        again.filename = "more.npy"
+        archive.filelist.append(again)
+        archive._didModify = True
+    with pytest.raises(BadFile, match="overlaps another member"):
+        read_transitions(path, Reading())
