@@ -7,28 +7,32 @@ Exit codes: 0 all well, 1 a run failed or the store is damaged, 2 a wrong argume
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 from sibling_replay.envs import GAMES
+from sibling_replay.experiments.names import method_named, table_environment
 from sibling_replay.experiments.spec import Run, custom_run, select, study
 from sibling_replay.training.config import ENVIRONMENTS, METHODS, paper_config
 
 try:
     import tyro
 
-    from sibling_replay.experiments import display, store
+    from sibling_replay.experiments import display, store, terminal
     from sibling_replay.experiments.encoder_commands import vqvae
     from sibling_replay.experiments.jobs import FROM_SCRATCH, Backend, JobFunction, Resumable
     from sibling_replay.experiments.local_backend import LocalBackend
     from sibling_replay.experiments.microscope_command import diagnose
     from sibling_replay.experiments.minatar_job import MinAtarJob
     from sibling_replay.experiments.minatar_plan import MinAtarPlan
+    from sibling_replay.experiments.options import by_default
     from sibling_replay.experiments.report.command import report
     from sibling_replay.experiments.runner import Report, run_study
     from sibling_replay.experiments.study_commands import AnyStudy, Out, collect, status, table
+    from sibling_replay.experiments.tabular_job import TabularJob
 except ImportError as error:  # pragma: no cover
     raise SystemExit(
         f"{error}: the command line needs an extra, pip install 'sibling-replay[experiments]'"
@@ -39,19 +43,34 @@ Env = Annotated[
     tyro.conf.arg(
         aliases=("--game",),
         help=f"Only these environments, of {', '.join(ENVIRONMENTS)}; or of {', '.join(GAMES)} "
-        "in `minatar` (paper: all).",
+        "in `minatar`; letters in any case.",
+        help_behavior_hint="(default: all)",
     ),
 ]
 Method = Annotated[
     tuple[str, ...],
-    tyro.conf.arg(help=f"Only these methods, of {', '.join(METHODS)} (paper: all)."),
+    tyro.conf.arg(
+        help=f"Only these methods, of {', '.join(METHODS)}; letters in any case.",
+        help_behavior_hint="(default: all)",
+    ),
 ]
 Seeds = Annotated[
     tuple[int, ...],
     tyro.conf.arg(
-        help="Only these seeds (paper: 0-9; 1-10 for FrozenLake in `exact`; 0-4 in `minatar`)."
+        help="These seeds instead of the paper's. Runs with other seeds than the paper's are kept, "
+        "but are no part of the comparison with it.",
+        help_behavior_hint="(default: the paper's: 0-9; 1-10 for FrozenLake in `exact`; 0-4 in "
+        "`minatar`; 0 and 1 in `testing`)",
     ),
 ]
+Conditions = Annotated[
+    tuple[Literal["clean", "mp-tail"], ...], tyro.conf.arg(help_behavior_hint="(default: both)")
+]
+PaperFloat = Annotated[float | None, by_default("the paper's", "FLOAT")]
+PaperInt = Annotated[int | None, by_default("the paper's", "INT")]
+PaperBool = Annotated[bool | None, by_default("the paper's", "{True,False}")]
+
+DEVICE, GPU_SHARE, CHECKPOINT_MINUTES = "cpu", 0.125, 5.0  # of `reproduce minatar`
 
 
 def reproduce(
@@ -59,16 +78,16 @@ def reproduce(
     env: Env = (),
     method: Method = (),
     seeds: Seeds = (),
-    condition: tuple[Literal["clean", "mp-tail"], ...] = (),
-    steps: int | None = None,
+    condition: Conditions = (),
+    steps: Annotated[int | None, by_default("5 million, the paper's", "INT")] = None,
     select_lr: bool = False,
-    encoders: Path | None = None,
-    device: str = "cpu",
-    gpu_share: float = 0.125,
-    checkpoint_minutes: float = 5.0,
+    encoders: Annotated[Path | None, by_default("the package's encoders", "PATH")] = None,
+    device: Annotated[str | None, by_default(DEVICE, "STR")] = None,
+    gpu_share: Annotated[float | None, by_default(GPU_SHARE, "FLOAT")] = None,
+    checkpoint_minutes: Annotated[float | None, by_default(CHECKPOINT_MINUTES, "FLOAT")] = None,
     workers: int = os.cpu_count() or 1,
     backend: Literal["local", "ray"] = "local",
-    address: str | None = None,
+    address: Annotated[str | None, by_default("a private Ray on this machine", "STR")] = None,
     out: Out = Path("runs"),
 ) -> int:
     """Run what is missing of a study of the paper; rerun it after any interruption.
@@ -80,8 +99,8 @@ def reproduce(
 
     Args:
         name: Which study.
-        condition: minatar: only these training rewards (paper: both).
-        steps: minatar: length of each run in environment steps (paper: 5 million).
+        condition: minatar: only these training rewards.
+        steps: minatar: length of each run in environment steps.
         select_lr: minatar: choose learning rates as the paper did, by AUC over its grid on the
             clean games, instead of taking the paper's.
         encoders: minatar: directory of encoders of your own for SAMPLE's groups; games that it has
@@ -90,18 +109,29 @@ def reproduce(
         gpu_share: minatar on cuda with --backend ray: part of a GPU that a run takes.
         checkpoint_minutes: minatar: between two checkpoints of a run, kept in <out>/checkpoints;
             on a cluster, <out> and --encoders must be where all nodes see them.
-        workers: Runs at a time, in processes of one core each (default: this machine's cores).
-            The results do not depend on it.
+        workers: Runs at a time, in processes of one core each; if not given, as many as this
+            machine has cores. The results do not depend on it.
         backend: local: processes of this machine. ray: tasks of a Ray cluster (extra `ray`).
-        address: Of a running Ray cluster, as ip:port or `auto`; without it, `--backend ray` starts
-            a private one on this machine.
+        address: Of a running Ray cluster, as ip:port or `auto`.
     """
+    of_minatar = {
+        "--condition": condition,
+        "--steps": steps,
+        "--select-lr": select_lr,
+        "--encoders": encoders,
+        "--device": device,
+        "--gpu-share": gpu_share,
+        "--checkpoint-minutes": checkpoint_minutes,
+    }
     if address is not None and backend != "ray":
         raise ValueError("--address is of a Ray cluster: it needs --backend ray")
     if name == "minatar":
+        device = DEVICE if device is None else device
+        gpu_share = GPU_SHARE if gpu_share is None else gpu_share
+        minutes = CHECKPOINT_MINUTES if checkpoint_minutes is None else checkpoint_minutes
         # a node of a cluster works in another directory: the job says where, from the root
         states, own = (out / "checkpoints").resolve(), encoders and encoders.resolve()
-        job = MinAtarJob(states, own, 60.0 * checkpoint_minutes, device)
+        job = MinAtarJob(states, own, 60.0 * minutes, device)
         plan = MinAtarPlan(env, method, condition, seeds, steps, job)
         if backend == "local":  # nodes of a cluster may have what this machine lacks
             job.check()
@@ -113,46 +143,59 @@ def reproduce(
             out, select_lr, lambda runs, title: _run(runs, out, chosen, title, job)
         )
         return _finish(report, out)
-    if condition or steps is not None or select_lr:
-        raise ValueError("--condition, --steps and --select-lr are for the study minatar")
-    runs = select(study(name), env, method, seeds)
+    given = [option for option, value in of_minatar.items() if value not in (None, (), False)]
+    if given:
+        raise ValueError(f"only the study minatar has {', '.join(given)}: `{name}` does not")
+    runs = select(study(name, seeds), env, method)
+    _mention_other_seeds(name, runs)
     return _finish(_run(runs, out, _backend(backend, workers, address, _trainer()), name), out)
+
+
+def _mention_other_seeds(name: str, runs: Sequence[Run]) -> None:
+    others = len({run.id for run in runs} - {run.id for run in study(name)})
+    if others:
+        _say(
+            f"{others} of these runs have seeds that are not the paper's: they are kept, and "
+            "`table` and `report` leave them out of the comparison with it"
+        )
 
 
 def train(
     env: str,
     method: str,
     seed: int = 0,
-    alpha: float | None = None,
-    beta_start: float | None = None,
-    beta_end: float | None = None,
-    beta_updates: int | None = None,
-    steps: int | None = None,
-    capacity: int | None = None,
-    learning_starts: int | None = None,
-    learning_rate: float | None = None,
-    gamma: float | None = None,
-    target_interval: int | None = None,
-    epsilon_start: float | None = None,
-    epsilon_end: float | None = None,
-    epsilon_decay_steps: int | None = None,
-    eval_episodes: int | None = None,
-    eval_interval: int | None = None,
-    batch_size: int | None = None,
-    hidden: int | None = None,
-    grad_clip: float | None = None,
-    update_all_siblings: bool | None = None,
+    alpha: PaperFloat = None,
+    beta_start: PaperFloat = None,
+    beta_end: PaperFloat = None,
+    beta_updates: PaperInt = None,
+    steps: PaperInt = None,
+    capacity: PaperInt = None,
+    learning_starts: PaperInt = None,
+    learning_rate: PaperFloat = None,
+    gamma: PaperFloat = None,
+    target_interval: PaperInt = None,
+    epsilon_start: PaperFloat = None,
+    epsilon_end: PaperFloat = None,
+    epsilon_decay_steps: PaperInt = None,
+    eval_episodes: PaperInt = None,
+    eval_interval: PaperInt = None,
+    batch_size: PaperInt = None,
+    hidden: PaperInt = None,
+    grad_clip: PaperFloat = None,
+    update_all_siblings: PaperBool = None,
     out: Out = Path("runs"),
 ) -> int:
     """Train one run of your own and store it; settings not given are the paper's.
 
     Paper's values are listed for OutlierBandit / TwoChains / FrozenLake; any other environment
-    takes FrozenLake's.
+    takes FrozenLake's. `status train` and `table train` list such runs.
 
     Args:
         env: OutlierBandit, TwoChains, FrozenLake-H100/H300, FrozenLake-H50, or the Gymnasium id of
-            any environment with a transition table P and a time limit (e.g. FrozenLake-v1).
-        method: DDQN, PER, SAMPLE, MODEL, AVG (whole groups), AVG-g2, AVG-g4 (or any AVG-gK).
+            any environment with a transition table P and a time limit (e.g. FrozenLake-v1); letters
+            in any case.
+        method: DDQN, PER, SAMPLE, MODEL, AVG (whole groups), AVG-g2, AVG-g4 (or any AVG-gK);
+            letters in any case.
         seed: Of all random streams (paper: 0-9, or 1-10 for FrozenLake).
         alpha: Priority exponent, no unit (paper: 0.6; sweep 0.1, 0.3, 0.6, 1).
         beta_start: Importance exponent at the first update, no unit (paper: 0.4).
@@ -180,7 +223,7 @@ def train(
     arguments = dict(locals())
     for name in ("env", "method", "seed", "out"):
         del arguments[name]
-    _check_environment(env)
+    env, method = table_environment(env), method_named(method)
     overrides = {name: value for name, value in arguments.items() if value is not None}
     run = custom_run(paper_config(env, method, seed, **overrides))
     report = _run([run], out, _backend("local", 1, None, _trainer()), "train")
@@ -188,31 +231,12 @@ def train(
         row = store.load_file(store.run_path(out, run.id)).row(0, named=True)
         for metric in ("return", "success"):
             numbers = (f"{kind} {row[f'{kind}_{metric}']:.4g}" for kind in ("auc", "late", "final"))
-            display.new_console().print(f"{metric:<8} {', '.join(numbers)}", highlight=False)
+            _say(f"{metric:<8} {', '.join(numbers)}")
     return _finish(report, store.run_path(out, run.id))
 
 
-def _check_environment(env: str) -> None:
-    if env in ENVIRONMENTS:
-        return
-    import gymnasium
-
-    if env not in gymnasium.registry:
-        raise ValueError(
-            f"unknown environment {env!r}: choose from {', '.join(ENVIRONMENTS)}, "
-            "or give the Gymnasium id of an environment with a table P"
-        )
-    if gymnasium.spec(env).max_episode_steps is None:
-        raise ValueError(
-            f"{env} has no time limit: a greedy policy that never ends an episode would be "
-            "evaluated for ever. Register it with max_episode_steps"
-        )
-
-
 def _trainer() -> JobFunction:
-    from sibling_replay.training.tabular import train as compiled  # slow to import: not for --help
-
-    return compiled
+    return TabularJob()
 
 
 def _backend(
@@ -233,56 +257,62 @@ def _run(
     jobs: Resumable = FROM_SCRATCH,
 ) -> Report:
     """Do the runs, showing progress."""
-    with display.StudyDisplay(display.new_console(), title) as shown:
+    with display.StudyDisplay(terminal.new_console(), title) as shown:
         return run_study(runs, out, backend, shown.observe, jobs)
 
 
 def _finish(report: Report, where: Path) -> int:
-    console = display.new_console()
     for failure in report.failures:
-        console.print(f"\nFAILED {failure.run.id}\n{failure.error}", markup=False, highlight=False)
+        _say(f"\nFAILED {failure.run.id}\n{failure.error}")
     counts = f"{report.done} done, {report.already} already there, {len(report.failures)} failed"
-    console.print(f"{counts}: {where}", markup=False, highlight=False, soft_wrap=True)
+    _say(f"{counts}: {where}")
     return 1 if report.failures else 0
 
 
+def _say(text: str) -> None:
+    shown = terminal.printable_lines(text)
+    terminal.new_console().print(shown, markup=False, highlight=False, soft_wrap=True)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
+    """The command; without arguments it is this process's, and owns its streams and signals."""
+    alone = arguments is None
+    if alone:
+        terminal.take_over()
+    try:
+        code = _command(arguments)
+    except KeyboardInterrupt:
+        if alone:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one changes nothing any more
+        _complain("interrupted: finished runs are kept, the same command goes on", "\n")
+        code = 130
+    except (ValueError, ImportError, FileNotFoundError) as error:
+        _complain(f"sibling-replay: {error}")
+        code = 2
+    except store.StoreError as error:
+        _complain(f"sibling-replay: {error}")
+        code = 1
+    except OSError as error:  # the disk: full, read-only, a file where a folder should be
+        where = "" if error.filename is None else f"{error.filename}: "
+        why = error.strerror or str(error)
+        _complain(f"sibling-replay: {where}{why}; what was finished before is kept")
+        code = 1
+    except SystemExit as stop:  # --help, or arguments that cannot be read
+        code = stop.code if isinstance(stop.code, int) else 0
+    if why := terminal.unwritten():
+        _complain(f"sibling-replay: standard output cannot be written: {why}")
+        code = code or 1
+    sys.exit(code)
+
+
+def _command(arguments: Sequence[str] | None) -> int:
     commands = {
         f.__name__: f for f in (reproduce, status, table, collect, report, train, diagnose, vqvae)
     }
-    try:
-        code = tyro.extras.subcommand_cli_from_dict(
-            commands, prog="sibling-replay", description=__doc__, args=arguments
-        )
-    except KeyboardInterrupt:
-        print("\ninterrupted: finished runs are kept, the same command goes on", file=sys.stderr)
-        code = 130
-    except (ValueError, ImportError, FileNotFoundError) as error:
-        print(f"sibling-replay: {error}", file=sys.stderr)
-        code = 2
-    except store.StoreError as error:
-        print(f"sibling-replay: {error}", file=sys.stderr)
-        code = 1
-    except OSError as error:  # the disk: full, read-only, a file where a folder should be
-        print(f"sibling-replay: {_disk_error(error)}", file=sys.stderr)
-        code = 1
-    sys.exit(_flushed(code))
+    return tyro.extras.subcommand_cli_from_dict(
+        commands, prog="sibling-replay", description=__doc__, args=arguments
+    )
 
 
-def _disk_error(error: OSError) -> str:
-    # Our writers name their file; what has no name is what is printed.
-    where = "standard output" if error.filename is None else error.filename
-    return f"{where}: {error.strerror or error}; what was finished before is kept"
-
-
-def _flushed(code: int) -> int:
-    """Write out what was printed while an error can be told; Python's own end would show it raw."""
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        # Nothing more goes there, or the interpreter would try it once more and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if code == 0:
-            print(f"sibling-replay: {_disk_error(error)}", file=sys.stderr)
-        return code or 1
-    return code
+def _complain(text: str, before: str = "") -> None:
+    print(before + terminal.printable_lines(text), file=sys.stderr)

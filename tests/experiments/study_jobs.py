@@ -62,6 +62,21 @@ def held_train(config: RunConfig) -> RunResult:
     return fake_train(config)
 
 
+class PreparedTrain:
+    """Has to be prepared, which takes a second once in a process, and leaves a mark before and one
+    after."""
+
+    def __call__(self, config: RunConfig) -> RunResult:
+        return fake_train(config)
+
+    def prepare(self) -> None:
+        marks = Path(os.environ[FLAG])
+        if not (marks / f"{os.getpid()}.after").exists():
+            (marks / f"{os.getpid()}.before").touch()
+            time.sleep(1.0)
+            (marks / f"{os.getpid()}.after").touch()
+
+
 def gpu_train(config: RunConfig) -> RunResult:
     """Tells which GPUs it was given, in a file named after its seed."""
     given = os.environ.get("CUDA_VISIBLE_DEVICES", "all")

@@ -10,13 +10,17 @@ import subprocess
 import sys
 import time
 
+import gymnasium as gym
 import pytest
 import study_jobs
 
 from sibling_replay import cli
 from sibling_replay.experiments import store
+from sibling_replay.experiments.metrics import Summary
 from sibling_replay.experiments.spec import select, study
 from sibling_replay.training.config import RunConfig
+
+COMMANDS = ("reproduce", "status", "table", "collect", "report", "train", "diagnose")
 
 
 def run(*arguments):
@@ -60,6 +64,82 @@ def test_reproduce_status_collect_table(tmp_path, capsys, faked):
     assert capsys.readouterr().out == from_runs
 
 
+def test_names_are_taken_in_any_case(tmp_path, faked):
+    some = ("--env", "twochains", "FROZENLAKE-h50", "--method", "per", "Avg-G2", "--seeds", "3")
+    assert run("reproduce", "exact", *some, "--out", str(tmp_path)) == 0
+    assert run("train", "--env", "frozenlake-V1", "--method", "avg-G3", "--out", str(tmp_path)) == 0
+    assert run("train", "--env", "TWOCHAINS", "--method", "sample", "--out", str(tmp_path)) == 0
+    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.parquet")} == {
+        "exact/TwoChains/PER/seed=3.parquet",
+        "exact/FrozenLake-H50/PER/seed=3.parquet",
+        "exact/FrozenLake-H50/AVG-g2/seed=3.parquet",
+        "train/FrozenLake-v1/AVG-g3/seed=0.parquet",
+        "train/TwoChains/SAMPLE/seed=0.parquet",
+    }
+
+
+def test_other_seeds_are_run_and_never_compared_with_the_paper(tmp_path, capsys, faked):
+    """Seed 0 is the paper's in TwoChains, not in FrozenLake; 42 nowhere."""
+    out = str(tmp_path)
+    some = ("--env", "TwoChains", "FrozenLake-H50", "--method", "PER")
+    assert run("reproduce", "exact", *some, "--seeds", "1", "2", "--out", out) == 0
+    assert run("table", "--out", out) == 0
+    of_the_paper = capsys.readouterr().out.split("Main comparison")[1]
+    assert run("reproduce", "exact", *some, "--seeds", "2", "42", "--out", out) == 0
+    said = capsys.readouterr().out
+    assert "2 of these runs have seeds that are not the paper's: they are kept" in said
+    assert "2 done, 2 already there" in said
+    assert run("status", "exact", "--out", out) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"TwoChains +PER +2 / 10", said)
+    assert "and 2 runs with seeds that are not the paper's" in said
+    assert run("table", "--out", out) == 0
+    with_others = capsys.readouterr().out.split("Main comparison")[1]
+    assert with_others == of_the_paper + "left out: 2 runs with seeds that are not the paper's\n"
+
+
+def test_runs_of_ones_own_are_listed_and_compared(tmp_path, capsys, faked):
+    out = ("--out", str(tmp_path))
+    assert run("status", "train", *out) == 0
+    assert capsys.readouterr().out == f"train: no runs of your own in {tmp_path}\n"
+    assert run("table", "train", *out) == 1
+    assert "no finished runs below" in capsys.readouterr().err
+    for seed in ("0", "7"):
+        own = ("--method", "PER", "--seed", seed, "--alpha", "0.3", "--gamma", "0.9")
+        assert run("train", "--env", "TwoChains", *own, *out) == 0
+    assert run("train", "--env", "TwoChains", "--method", "SAMPLE", *out) == 0
+    assert run("train", "--env", "FrozenLake-v1", "--method", "DDQN", "--steps", "999", *out) == 0
+    capsys.readouterr()
+
+    assert run("status", "train", *out) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"train: 4 runs of your own in {tmp_path}",
+        "  FrozenLake-v1          DDQN    steps=999; seed 0",
+        "  TwoChains              SAMPLE  as the paper; seed 0",
+        "  TwoChains              PER     gamma=0.9, alpha=0.3; seed 0, 7",
+    ]
+    assert run("status", "all", *out) == 0
+    assert "train: 4 runs of your own" in capsys.readouterr().out
+
+    assert run("table", "train", *out) == 0
+    said = capsys.readouterr().out
+    assert said.index("FrozenLake-v1") < said.index("TwoChains")
+    rows = [re.split(r" *│ *", line)[1:-1] for line in said.splitlines() if line[0] == "│"]
+    stored = [
+        store.load_file(path).row(0, named=True)
+        for path in sorted(tmp_path.rglob("TwoChains/PER/**/*.parquet"))
+    ]
+    numbers = [[row[name] for name in Summary._fields] for row in stored]
+    first, second = numbers
+    assert rows[2] == ["PER", "gamma=0.9, alpha=0.3", "0", *(f"{x:.3f}" for x in first)]
+    assert rows[3] == ["", "", "7", *(f"{x:.3f}" for x in second)]
+    means = [(a + b) / 2 for a, b in zip(first, second, strict=True)]
+    errors = [abs(a - b) / 2 for a, b in zip(first, second, strict=True)]
+    assert rows[4] == ["", "", "mean of 2", *(f"{x:.3f}" for x in means)]
+    assert rows[5] == ["", "", "std. error", *(f"{x:.3f}" for x in errors)]
+    assert len(rows) == 6
+
+
 def test_failing_run_fails_the_command_at_the_end(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(cli, "_trainer", lambda: study_jobs.raising_train)
     some = ("--env", "TwoChains", "--method", "PER")
@@ -75,13 +155,27 @@ def test_failing_run_fails_the_command_at_the_end(tmp_path, capsys, monkeypatch)
     [
         (("reproduce", "exact", "--env", "TwoChain"), "choose from OutlierBandit, TwoChains"),
         (("reproduce", "exact", "--method", "SAMPEL"), "choose from DDQN, PER, SAMPLE"),
-        (("reproduce", "grid", "--seeds", "10"), "unknown seed 10 in this study: choose from 0, 1"),
+        (("reproduce", "grid", "--seeds", "-1"), "seed must be an int >= 0, got -1"),
         (("reproduce", "everything"), "'exact', 'grid'"),
         (("reproduce", "exact", "--workers", "0"), "workers must be at least 1"),
         (("reproduce", "exact", "--address", "auto"), "needs --backend ray"),
         (("train", "--env", "TwoChain", "--method", "PER"), "choose from OutlierBandit, TwoChains"),
-        (("train", "--env", "TwoChains", "--method", "PPER"), "one of DDQN, PER, SAMPLE"),
+        (("train", "--env", "TwoChains", "--method", "PPER"), "choose from DDQN, PER, SAMPLE"),
         (("train", "--env", "CliffWalking-v1", "--method", "PER"), "has no time limit"),
+        (
+            ("train", "--env", "CartPole-v1", "--method", "PER"),
+            "needs an environment with a transition table P over numbered states and actions, such "
+            "as FrozenLake-v1, and CartPole-v1 is not one: CartPoleEnv has no transition table",
+        ),
+        (("reproduce", "exact", "--device", "cpu"), "only the study minatar has --device: `exact`"),
+        (("reproduce", "grid", "--gpu-share", "0.125"), "only the study minatar has --gpu-share"),
+        (
+            ("reproduce", "testing", "--encoders", "x", "--checkpoint-minutes", "5"),
+            "only the study minatar has --encoders, --checkpoint-minutes: `testing` does not",
+        ),
+        (("reproduce", "exact", "--steps", "9"), "only the study minatar has --steps"),
+        (("reproduce", "exact", "--select-lr"), "only the study minatar has --select-lr"),
+        (("reproduce", "exact", "--condition", "clean"), "only the study minatar has --condition"),
         (("train", "--env", "TwoChains", "--method", "PER", "--gamma", "2"), "between 0 and 1"),
         (("table", "testing"), "no published numbers"),
     ],
@@ -90,6 +184,18 @@ def test_wrong_arguments_say_what_is_right(arguments, says, capsys):
     assert run(*arguments) == 2
     said = capsys.readouterr()
     assert says in re.sub(r"[\s│]+", " ", said.out + said.err)
+
+
+def test_an_environment_that_cannot_be_made_is_named(capsys):
+    def entry_point():
+        raise RuntimeError("a part of it is not installed")
+
+    gym.register("test/Broken-v0", entry_point=entry_point)
+    try:
+        assert run("train", "--env", "test/broken-v0", "--method", "PER") == 2
+    finally:
+        del gym.registry["test/Broken-v0"]
+    assert "test/Broken-v0 cannot be made: a part of it is not installed" in capsys.readouterr().err
 
 
 def test_damaged_store_is_named(tmp_path, capsys, faked):
@@ -108,20 +214,25 @@ def test_ray_is_an_extra(tmp_path, capsys, faked, monkeypatch):
 
 
 def test_help_documents_every_option(capsys):
-    for command in ("reproduce", "status", "table", "collect", "train"):
+    for command in COMMANDS:
         assert run(command, "--help") == 0
         said = re.sub(r"[\s│]+", " ", capsys.readouterr().out)
+        # what takes effect is said, and no one is to type None
+        assert "None" not in said and "(default: )" not in said
         if command == "train":
             for field in dataclasses.fields(RunConfig):
                 # the method implies max_siblings; nothing measures without an observer
                 if field.name not in ("max_siblings", "diagnostics_every"):
                     assert f"--{field.name.replace('_', '-')} " in said
             assert said.count("(paper: ") >= 15
+            assert said.count("(default: the paper's)") == 19
             for unit in ("environment steps", "transitions", "training episodes", "updates"):
                 assert unit in said.lower()
         if command == "reproduce":
             for word in ("--env", "--method", "--seeds", "--workers", "--backend {local,ray}"):
                 assert word in said
+            for effect in ("all", "both", "cpu", "0.125", "5.0", "5 million, the paper's"):
+                assert f"(default: {effect})" in said
             assert "--address" in said and "--out" in said and "FrozenLake-H100/H300" in said
 
 

@@ -14,12 +14,14 @@ from study_jobs import RELEASED, fake_train, small_study
 
 from sibling_replay.experiments import display, local_backend, runner
 from sibling_replay.experiments.display import StudyDisplay
-from sibling_replay.experiments.jobs import Outcome
+from sibling_replay.experiments.jobs import Outcome, Preparing
 from sibling_replay.experiments.local_backend import LocalBackend
 from sibling_replay.experiments.minatar_coverage import status_lines
 from sibling_replay.experiments.minatar_job import MinAtarJob
 from sibling_replay.experiments.minatar_progress import NOTE, Notes, standing
 from sibling_replay.experiments.runner import run_study
+from sibling_replay.experiments.tabular_job import TabularJob
+from sibling_replay.training.config import METHODS, paper_config
 
 RUNS = small_study(4)
 STEPS = RUNS[0].config.steps
@@ -110,6 +112,51 @@ def test_a_real_backend_lets_one_look_while_a_run_is_under_way(
     assert len(jobs.forgotten) == 4
 
 
+def test_compiling_is_no_part_of_the_pace(tmp_path, monkeypatch) -> None:
+    """The first run begins 30 seconds after the call, and takes 5."""
+    now = [100.0]
+    monkeypatch.setattr(runner.time, "monotonic", lambda: now[0])
+    seen = []
+    script = (
+        (lambda: now.__setitem__(0, 102.0), Preparing()),
+        (
+            lambda: now.__setitem__(0, 135.0),
+            Outcome(RUNS[0], fake_train(RUNS[0].config), "", 5.0),
+        ),
+    )
+    run_study(RUNS[:2], tmp_path, Scripted(*script), seen.append)
+    start, preparing, ended = seen
+    assert (start.preparing, preparing.preparing, ended.preparing) == (False, True, False)
+    assert ended.steps_per_second == STEPS / 5.0
+    assert ended.seconds_left == pytest.approx(5.0)  # for the second run
+
+
+def test_a_worker_is_prepared_before_its_first_run_is_timed(tmp_path, marks, monkeypatch) -> None:
+    """And alone: others start once its compiled kernels are on disk."""
+    monkeypatch.setattr(local_backend, "TICK", 0.05)
+    seen = []
+    backend = LocalBackend(study_jobs.PreparedTrain(), 2)
+    assert run_study(RUNS, tmp_path / "runs", backend, seen.append).done == 4
+    assert any(look.preparing for look in seen) and not seen[-1].preparing
+    assert all(look.last.seconds < 0.9 for look in seen if look.last)
+    before = sorted(path.stat().st_mtime_ns for path in marks.glob("*.before"))
+    after = sorted(path.stat().st_mtime_ns for path in marks.glob("*.after"))
+    assert len(before) == 1 or after[0] <= before[1]
+
+
+def test_preparing_the_trainer_compiles_all_of_it() -> None:
+    from sibling_replay.training import loop
+
+    TabularJob().prepare()
+    compiled = list(loop.advance.signatures)
+    for method in METHODS:
+        config = paper_config(
+            "TwoChains", method, 0, steps=200, learning_starts=50, diagnostics_every=100
+        )
+        assert TabularJob()(config).updates == 151
+    assert loop.advance.signatures == compiled
+
+
 def progress(**changes) -> runner.Progress:
     settled = runner.Progress(
         total=4, already=1, done=0, failed=0, underway=0.0, steps=0, steps_left=100, seconds=0.0,
@@ -128,6 +175,17 @@ def test_the_bar_moves_within_a_run() -> None:
         assert shown.bar.tasks[0].completed == 1.5
         assert shown.bar.tasks[0].fields["rate"] == "100 steps/s"
         assert shown.bar.tasks[0].fields["left"] == "1 min 01 s left"
+
+
+def test_that_kernels_are_compiled_is_said_once() -> None:
+    console = Console(file=io.StringIO(), width=100)
+    with StudyDisplay(console, "train") as shown:
+        shown.observe(progress())
+        shown.observe(progress(preparing=True))
+        shown.observe(progress(preparing=True))
+    assert console.file.getvalue().splitlines()[1:] == [  # type: ignore[attr-defined]
+        "starting (the first time, kernels are compiled: about half a minute)"
+    ]
 
 
 def test_a_log_has_news_now_and_then(monkeypatch) -> None:

@@ -72,6 +72,22 @@ def test_select():
     assert select(runs) == runs
 
 
+def test_names_are_matched_in_any_case():
+    runs = study("exact")
+    assert select(runs, ["twoCHAINS"], ["avg"]) == select(runs, ["TwoChains"], ["AVG"])
+
+
+def test_a_study_with_seeds_of_ones_own():
+    """Every environment gets them, with the paper's settings; a seed given twice is one run."""
+    runs = study("exact", [42, 3, 42])
+    assert len(runs) == 2 * 22 and {run.config.seed for run in runs} == {3, 42}
+    assert set(study("exact", [3])) < set(study("exact"))
+    assert runs[0].id == "exact/OutlierBandit/DDQN/seed=42"
+    assert len(study("grid", [11])) == 96 and len(study("testing", [5])) == 6
+    with pytest.raises(ValueError, match="seed must be an int >= 0, got -1"):
+        study("grid", [-1])
+
+
 @pytest.mark.parametrize(
     ("filters", "says"),
     [

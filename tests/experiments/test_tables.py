@@ -88,6 +88,14 @@ def test_grid_comparison_pairs_seeds(grid):
     assert row["low"] < row["mean"] < row["high"]
 
 
+def test_only_the_papers_runs_are_compared(grid):
+    own = [run for run in study("grid", [0, 10]) if run.config.env == "OutlierBandit"]
+    rows = [store.to_row(run, fake_train(run.config)) for run in own if run.config.seed == 10]
+    both = pl.concat([grid, *rows], how="diagonal")
+    assert both.height == 320 + 32
+    assert tables.of_the_paper(both, "grid").equals(pl.concat([grid, rows[0][:0]], how="diagonal"))
+
+
 def test_printed_tables_hold_both_numbers(exact, grid):
     console = Console(width=120, record=True, file=open("/dev/null", "w"))
     console.print(display.exact_table(tables.compare_exact(exact)))

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
+from itertools import groupby
 from types import TracebackType
 
 import polars as pl
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from sibling_replay.experiments.custom_runs import Cell
+from sibling_replay.experiments.metrics import Summary
 from sibling_replay.experiments.minatar_coverage import PAPER_STEPS
 from sibling_replay.experiments.runner import Progress
+from sibling_replay.experiments.terminal import printable
 
 NEWS_EVERY = 600.0  # seconds without a word, where no bar is shown
 CLOSE = 3.0  # combined standard errors beyond which a number is marked as different
-
-
-def new_console() -> Console:
-    """Where commands print. A file or pipe has no width of its own; 80 would cut the tables."""
-    console = Console()
-    return console if console.is_terminal else Console(width=120)
 
 
 def duration(seconds: float | None) -> str:
@@ -54,7 +54,7 @@ class StudyDisplay:
             disable=not self.live,
         )
         self.task = self.bar.add_task(title, total=None, runs="", rate="", left="")
-        self._begun = False
+        self._begun = self._explained = False
         self._said = time.monotonic()
 
     def __enter__(self) -> StudyDisplay:
@@ -86,6 +86,9 @@ class StudyDisplay:
             self._begun = True
             todo = now.total - now.already
             self._say(f"{self.title}: {now.total} runs, {now.already} already done, {todo} to do")
+        if now.preparing and not self._explained:
+            self._explained = True
+            self._say("starting (the first time, kernels are compiled: about half a minute)")
         if now.last is None:
             quiet = time.monotonic() - self._said
             if not self.live and quiet > NEWS_EVERY and now.underway:
@@ -119,6 +122,24 @@ def minatar_table(compared: pl.DataFrame) -> Table:
     return _table(
         compared, keys, title, f"{NOTE}; none for runs of another length than the paper's"
     )
+
+
+def custom_tables(cells: list[Cell]) -> Iterator[Table]:
+    """Runs of one's own, a table an environment."""
+    for env, group in groupby(cells, key=lambda cell: cell.env):
+        table = Table(title=escape(printable(env)))
+        table.add_column("method", no_wrap=True)
+        table.add_column("settings that are not the paper's", overflow="fold")
+        table.add_column("seed", justify="right")
+        for name in Summary._fields:
+            table.add_column(name.replace("auc", "AUC").replace("_", "\n"), justify="right")
+        for cell in group:
+            table.add_section()
+            names = [escape(printable(name)) for name in (cell.method, cell.settings)]
+            for row in cell.rows:
+                table.add_row(*names, *row)
+                names = ["", ""]
+        yield table
 
 
 NOTE = (

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from sibling_replay.checkpoint import RollingCheckpoint
 from sibling_replay.envs import GAMES
-from sibling_replay.experiments.display import duration, new_console
+from sibling_replay.experiments.display import duration
 from sibling_replay.experiments.encoder_report import (
     LEAST_MEDIAN,
     LEAST_SUPPORTED,
@@ -27,6 +27,7 @@ from sibling_replay.experiments.encoder_report import (
     support_frame,
     support_table,
 )
+from sibling_replay.experiments.terminal import new_console
 from sibling_replay.files import make_writable, write_whole
 from sibling_replay.grouping.support import SUPPORTED
 from sibling_replay.training.encoders import (

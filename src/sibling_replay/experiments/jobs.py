@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from sibling_replay.experiments.spec import Run
 from sibling_replay.training.results import Config, RunResult
@@ -44,14 +44,18 @@ class Outcome:
     seconds: float = 0.0  # wall time of the attempt that counted; reported, never stored
 
 
+class Preparing:
+    """What a backend says while no worker is ready to begin with the first job."""
+
+
 class Backend(Protocol):
-    """Something that does jobs. Yields each outcome once, as it comes, in any order; and None now
-    and then, while there is none, so that whoever waits can look around.
+    """Something that does jobs. Yields each outcome once, as it comes, in any order; and None (or
+    `Preparing`) now and then, while there is none, so that whoever waits can look around.
 
     An exception in a job is an outcome. Closing the generator abandons the jobs in flight.
     """
 
-    def execute(self, runs: Sequence[Run]) -> Generator[Outcome | None, None, None]: ...
+    def execute(self, runs: Sequence[Run]) -> Generator[Outcome | Preparing | None, None, None]: ...
 
 
 class Resumable(Protocol):
@@ -77,10 +81,24 @@ class _FromScratch:
 FROM_SCRATCH = _FromScratch()
 
 
+@runtime_checkable
+class Preparable(Protocol):
+    """A job function that has something slow to do once in every process, such as compiling."""
+
+    def prepare(self) -> None:
+        """Do it; calling it again costs nothing."""
+
+
 def attempt(function: JobFunction, config: Config) -> tuple[RunResult | None, str, float]:
-    """What every backend's worker does with a job: (result, traceback or "", wall seconds)."""
+    """What every backend's worker does with a job: (result, traceback or "", wall seconds).
+
+    Preparing is no part of a job, so it is not in the seconds.
+    """
     start = time.perf_counter()
     try:
+        if isinstance(function, Preparable):
+            function.prepare()
+            start = time.perf_counter()
         result = function(config)
     except Exception:
         return None, traceback.format_exc(), time.perf_counter() - start

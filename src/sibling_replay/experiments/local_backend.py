@@ -28,6 +28,8 @@ from sibling_replay.experiments.jobs import (
     TICK,
     JobFunction,
     Outcome,
+    Preparable,
+    Preparing,
     attempt,
     environment,
 )
@@ -58,6 +60,9 @@ class LocalBackend:
     A job whose worker dies is given to a new worker, at most `retries` times: a job that kills
     every worker it meets must end as a failure, not as a loop. An exception is not retried, since
     a pure function would raise it again.
+
+    If the function has to be prepared, the first worker does so before others are started: they
+    find its compiled kernels on disk, instead of all compiling the same at once.
     """
 
     def __init__(self, function: JobFunction, workers: int, retries: int = 2) -> None:
@@ -67,18 +72,20 @@ class LocalBackend:
         self.workers = workers
         self.retries = retries
 
-    def execute(self, runs: Sequence[Run]) -> Generator[Outcome | None, None, None]:
+    def execute(self, runs: Sequence[Run]) -> Generator[Outcome | Preparing | None, None, None]:
         waiting = deque(_Job(run) for run in runs)
         workers: list[_Worker] = []
+        prepared = not isinstance(self.function, Preparable)
         failed_starts = 0  # in a row
         try:
             while waiting or any(worker.job for worker in workers):
                 in_flight = sum(worker.job is not None for worker in workers)
-                while len(workers) < min(self.workers, len(waiting) + in_flight):
+                wanted = min(self.workers, len(waiting) + in_flight)
+                while len(workers) < (wanted if prepared else 1):
                     workers.append(_start(self.function))
                 heard = wait([worker.pipe for worker in workers], TICK)
                 if not heard:
-                    yield None
+                    yield None if prepared else Preparing()
                 for pipe in heard:
                     worker = next(worker for worker in workers if worker.pipe is pipe)
                     try:
@@ -107,7 +114,7 @@ class LocalBackend:
                         _feed(worker, waiting)  # before the yield: storing must not idle a core
                         yield Outcome(done.run, result, error, seconds)
                     else:
-                        worker.ready, failed_starts = True, 0
+                        worker.ready, failed_starts, prepared = True, 0, True
                         _feed(worker, waiting)
         finally:
             for worker in workers:
@@ -148,6 +155,9 @@ def _start(function: JobFunction) -> _Worker:
 
 def _work(pipe: Connection, function: JobFunction) -> None:
     threading.Thread(target=_die_with_parent, daemon=True).start()
+    if isinstance(function, Preparable):
+        with suppress(Exception):  # the first job meets it again, and reports it as its failure
+            function.prepare()
     pipe.send("ready")
     with suppress(EOFError, OSError):  # the runner is gone or has no more for us
         while True:

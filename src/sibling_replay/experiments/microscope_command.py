@@ -6,28 +6,36 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 
 from sibling_replay.experiments import microscope_text
 from sibling_replay.experiments.microscope_page import json_of, page_of
 from sibling_replay.experiments.microscope_view import view_of
+from sibling_replay.experiments.options import by_default
+from sibling_replay.experiments.terminal import new_console
 from sibling_replay.experiments.transitions import Reading, read_transitions
 from sibling_replay.files import write_whole
 
-GroupBy = Annotated[tuple[str, ...], tyro.conf.arg(metavar="COLUMN [COLUMN ...]")]
+GroupBy = Annotated[
+    tuple[str, ...],
+    by_default("`group`, or a saved buffer's own key, or else obs action", "COLUMN [COLUMN ...]"),
+]
+Alpha = Annotated[float | None, by_default("0.6 as in the paper, or a saved buffer's own", "FLOAT")]
+Epsilon = Annotated[float | None, by_default("1e-6 as in the paper", "FLOAT")]
+Gamma = Annotated[float | None, by_default("none: a file with q_next must be given one", "FLOAT")]
+Written = Annotated[Path | None, by_default("not written", "PATH")]
 
 
 def diagnose(
     file: tyro.conf.Positional[Path],
-    alpha: float | None = None,
+    alpha: Alpha = None,
     beta: float = 0.4,
     group_by: GroupBy = (),
-    epsilon: float | None = None,
-    gamma: float | None = None,
+    epsilon: Epsilon = None,
+    gamma: Gamma = None,
     batch_size: int = 32,
     top: int = 10,
-    page: Path | None = None,
-    json: Path | None = None,
+    page: Written = None,
+    json: Written = None,
 ) -> int:
     """Say how far PER bends outcome frequencies and targets in a buffer, yours or ours.
 
@@ -38,12 +46,10 @@ def diagnose(
 
     Args:
         file: What to diagnose.
-        alpha: Priority exponent, mass = priority^alpha, no unit; if not given 0.6 as in the
-            paper, or a saved buffer's own.
+        alpha: Priority exponent, mass = priority^alpha, no unit.
         beta: Importance exponent at which shifts after IS and ESS are computed, from 0 to 1.
-        group_by: Columns whose equal values make siblings; if not given `group` or a saved buffer's
-            own key, if there is one, else obs action.
-        epsilon: Added to |td_error| to make a priority; if not given 1e-6 as in the paper.
+        group_by: Columns whose equal values make siblings.
+        epsilon: Added to |td_error| to make a priority.
         gamma: Discount per step, to make targets of q_next.
         batch_size: Transitions per update, for which ESS is computed.
         top: How many of the most distorted groups to show.
@@ -65,10 +71,7 @@ def diagnose(
         _write(page, page_of(view))
     if json is not None:
         _write(json, json_of(view))
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=microscope_text.WIDTH)
-    microscope_text.show(console, view)
+    microscope_text.show(new_console(microscope_text.WIDTH), view)
     return 0
 
 

@@ -90,7 +90,12 @@ def _group(rank: int, group: GroupView, target: str) -> Iterator[RenderableType]
         table.add_column(name, justify="right", no_wrap=True)
     for outcome in group.outcomes:
         table.add_row(
-            outcome.label, outcome.count, outcome.stored, outcome.replayed, outcome.target
+            # as Text: a string would be read for markup
+            Text(outcome.label),
+            outcome.count,
+            outcome.stored,
+            outcome.replayed,
+            outcome.target,
         )
     yield Padding.indent(table, 3)
     if group.others:

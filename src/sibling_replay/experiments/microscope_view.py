@@ -21,6 +21,7 @@ from sibling_replay.diagnostics import (
 )
 from sibling_replay.diagnostics.summary import TV_EDGES
 from sibling_replay.experiments.microscope_words import FLAGS, label_of, number, percent, signed
+from sibling_replay.experiments.terminal import printable
 from sibling_replay.experiments.transitions import Transitions
 
 _SHOWN_OUTCOMES = 6
@@ -102,8 +103,8 @@ def view_of(
         f"beta: {beta:g}",
     )
     return View(
-        title=title,
-        sources=sources,
+        title=printable(title),
+        sources=tuple(map(printable, sources)),
         stand_in="Rewards stand in for Bellman targets: the file has neither target nor q_next. "
         "Shifts below are of rewards, and blind to outcomes that differ only in the next state."
         if found.rewards_as_targets

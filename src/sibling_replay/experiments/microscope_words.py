@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sibling_replay.diagnostics.worst import ROUNDING
+from sibling_replay.experiments.terminal import printable
 
 FLAGS = ("terminated", "truncated")
 _MOST_ELEMENTS = 4  # of an array that is printed; of a larger one its row is named
 
 
 def label_of(columns: Mapping[str, NDArray[Any]], names: tuple[str, ...], entry: int) -> str:
-    """The values of some columns at an entry; of the two flags, those that are set."""
+    """The values of some columns at an entry; of the two flags, those that are set. What a file
+    holds is shown and never obeyed: control characters are escaped."""
     parts = []
     for name in names:
         values = np.asarray(columns[name][entry])
@@ -26,7 +28,7 @@ def label_of(columns: Mapping[str, NDArray[Any]], names: tuple[str, ...], entry:
         else:
             shown = ", ".join(_plain(value) for value in values.ravel().tolist())
             parts.append(f"{name} ({shown})" if values.ndim else f"{name} {shown}")
-    return ", ".join(parts)
+    return printable(", ".join(parts))
 
 
 def _plain(value: Any) -> str:

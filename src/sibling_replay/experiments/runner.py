@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 
 from sibling_replay.experiments import store
-from sibling_replay.experiments.jobs import FROM_SCRATCH, Backend, Outcome, Resumable
+from sibling_replay.experiments.jobs import FROM_SCRATCH, Backend, Outcome, Preparing, Resumable
 from sibling_replay.experiments.spec import Run
 from sibling_replay.files import make_writable, remove_leftovers
 
@@ -33,9 +33,10 @@ class Progress:
     underway: float  # parts of the runs that have begun, added up
     steps: int
     steps_left: int
-    seconds: float  # since the call began
+    seconds: float  # since the first step, as far as one knows: compiling comes before it
     seconds_left: float | None  # None until a step is known of
     last: Outcome | None = None
+    preparing: bool = False  # no worker is ready yet
 
     @property
     def steps_per_second(self) -> float:
@@ -64,6 +65,7 @@ class _Pace:
         self._each: list[float] = []  # seconds a step of each run that ended
         self._seen = False  # whether runs tell how far they are
         self._start = time.monotonic()
+        self._first: float | None = None  # when the first of the runs that ended began
 
     def end(self, outcome: Outcome) -> None:
         del self._open[outcome.run.id]
@@ -72,19 +74,22 @@ class _Pace:
             self._ended += steps
             self._busy += outcome.seconds
             self._each.append(outcome.seconds / steps)
+            began = time.monotonic() - outcome.seconds
+            self._first = began if self._first is None else min(self._first, began)
 
-    def progress(self, report: Report, last: Outcome | None) -> Progress:
-        elapsed = time.monotonic() - self._start
+    def progress(self, report: Report, last: Outcome | None, preparing: bool = False) -> Progress:
         standing = {name: self._jobs.standing(run) for name, run in self._open.items()}
         left = sum(run.config.steps - standing[name] for name, run in self._open.items())
         # a run that was killed goes back to its checkpoint, so it may stand behind its last word
         taken = sum(max(0, now - self._before[name]) for name, now in standing.items())
         steps = self._ended + taken
         self._seen = self._seen or any(standing.values())
+        start = self._start if self._seen or self._first is None else self._first
+        elapsed = time.monotonic() - start
         remaining = None
         if self._seen and steps:
             remaining = left * elapsed / steps
-        elif self._each:  # the median forgets the first runs, which wait for compilation
+        elif self._each:
             remaining = left * median(self._each) / max(1.0, self._busy / elapsed)
         return Progress(
             total=report.total,
@@ -97,6 +102,7 @@ class _Pace:
             seconds=elapsed,
             seconds_left=remaining,
             last=last,
+            preparing=preparing,
         )
 
 
@@ -124,13 +130,14 @@ def run_study(
     make_writable(root)
     with closing(backend.execute(todo)) as outcomes:
         for outcome in outcomes:
-            if outcome is not None:
-                if outcome.result is None:
-                    report.failures.append(outcome)
+            last = outcome if isinstance(outcome, Outcome) else None
+            if last is not None:
+                if last.result is None:
+                    report.failures.append(last)
                 else:
-                    store.save_run(root, outcome.run, outcome.result)
-                    jobs.forget(outcome.run)
+                    store.save_run(root, last.run, last.result)
+                    jobs.forget(last.run)
                     report.done += 1
-                pace.end(outcome)
-            observe(pace.progress(report, outcome))
+                pace.end(last)
+            observe(pace.progress(report, last, isinstance(outcome, Preparing)))
     return report

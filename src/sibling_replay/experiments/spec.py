@@ -10,13 +10,16 @@ anything, so a study can be listed, filtered and counted before a single step is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
+from sibling_replay.experiments.names import spelt
 from sibling_replay.training.config import RunConfig, paper_config
 from sibling_replay.training.results import Config
 
 STUDIES = ("exact", "grid", "testing")
+CUSTOM = "train"  # runs of one's own, by `sibling-replay train`
 
 LAKES = ("FrozenLake-H100/H300", "FrozenLake-H50")
 TOY_METHODS = ("DDQN", "PER", "SAMPLE", "MODEL", "AVG")
@@ -53,6 +56,7 @@ TESTING: dict[str, int] = {
     "eval_interval": 20,  # training episodes
     "diagnostics_every": 500,  # environment steps
 }
+TESTING_SEEDS = (0, 1)
 
 
 @dataclass(frozen=True)
@@ -74,31 +78,35 @@ def run_id(study: str, config: Config, *settings: str) -> str:
     return "/".join(parts)
 
 
-def custom_run(config: RunConfig) -> Run:
-    """A run of one's own. Its id names every setting that is not the paper's."""
+def own_settings(config: RunConfig) -> list[str]:
+    """The settings of a run that are not the paper's, as `name=value`."""
     paper = paper_config(config.env, config.method, config.seed)
-    settings = [
+    return [
         f"{f.name}={getattr(config, f.name)}"
         for f in fields(RunConfig)
         if getattr(config, f.name) != getattr(paper, f.name)
     ]
-    return Run("train", run_id("train", config, *settings), config)
 
 
-def _exact() -> Iterable[Run]:
+def custom_run(config: RunConfig) -> Run:
+    """A run of one's own. Its id names every setting that is not the paper's."""
+    return Run(CUSTOM, run_id(CUSTOM, config, *own_settings(config)), config)
+
+
+def _exact(seeds: Sequence[int]) -> Iterable[Run]:
     for env, methods in EXACT_METHODS.items():
         for method in methods:
-            for seed in EXACT_SEEDS[env]:
+            for seed in seeds or EXACT_SEEDS[env]:
                 config = paper_config(env, method, seed, diagnostics_every=DIAGNOSTICS_EVERY[env])
                 yield Run("exact", run_id("exact", config), config)
 
 
-def _grid() -> Iterable[Run]:
+def _grid(seeds: Sequence[int]) -> Iterable[Run]:
     for env in GRID_ENVS:
         for method in GRID_METHODS:
             for alpha in GRID_ALPHAS:
                 for beta in GRID_BETAS:
-                    for seed in GRID_SEEDS:
+                    for seed in seeds or GRID_SEEDS:
                         config = paper_config(
                             env,
                             method,
@@ -112,26 +120,26 @@ def _grid() -> Iterable[Run]:
                         yield Run("grid", run_id("grid", config, *cell), config)
 
 
-def _testing() -> Iterable[Run]:
+def _testing(seeds: Sequence[int]) -> Iterable[Run]:
     for env in GRID_ENVS:
         for method in GRID_METHODS:
-            for seed in (0, 1):
+            for seed in seeds or TESTING_SEEDS:
                 config = paper_config(env, method, seed, **TESTING)
                 yield Run("testing", run_id("testing", config), config)
 
 
-_BUILDERS: dict[str, Callable[[], Iterable[Run]]] = {
+_BUILDERS: dict[str, Callable[[Sequence[int]], Iterable[Run]]] = {
     "exact": _exact,
     "grid": _grid,
     "testing": _testing,
 }
 
 
-def study(name: str) -> tuple[Run, ...]:
-    """Every run of a study, in the paper's order."""
+def study(name: str, seeds: Sequence[int] = ()) -> tuple[Run, ...]:
+    """Every run of a study, in the paper's order: with the paper's seeds, or with those given."""
     if name not in _BUILDERS:
         raise ValueError(f"unknown study {name!r}: choose from {', '.join(_BUILDERS)}")
-    return tuple(_BUILDERS[name]())
+    return tuple(_BUILDERS[name](tuple(dict.fromkeys(seeds))))
 
 
 def select(
@@ -143,27 +151,23 @@ def select(
 ) -> tuple[Run, ...]:
     """The runs that match every given filter; an empty filter lets everything pass.
 
-    A value that no run of the study has is refused: a misspelt name must not select nothing. A
-    combination that no run has (AVG on FrozenLake) is refused too, for the same reason.
+    Names are matched in any case. A value that no run of the study has is refused: a misspelt name
+    must not select nothing. A combination that no run has (AVG on FrozenLake) is refused too, for
+    the same reason.
     """
     runs = tuple(runs)
     chosen = runs
-    filters: tuple[tuple[str, tuple[object, ...], str], ...] = (
+    filters: tuple[tuple[str, tuple[Any, ...], str], ...] = (
         ("environment", tuple(envs), "env"),
         ("method", tuple(methods), "method"),
         ("seed", tuple(seeds), "seed"),
         ("condition", tuple(conditions), "condition"),
     )
     for what, wanted, field in filters:
-        choices = list(dict.fromkeys(getattr(run.config, field, "none") for run in runs))
-        for value in wanted:
-            if value not in choices:
-                raise ValueError(
-                    f"unknown {what} {value!r} in this study: "
-                    f"choose from {', '.join(map(str, choices))}"
-                )
         if wanted:
-            chosen = tuple(run for run in chosen if getattr(run.config, field) in wanted)
+            choices = list(dict.fromkeys(getattr(run.config, field, "none") for run in runs))
+            found = [spelt(what, value, choices, " in this study") for value in wanted]
+            chosen = tuple(run for run in chosen if getattr(run.config, field) in found)
     if not chosen:
         raise ValueError("the filters together leave no run: no run has that combination")
     return chosen

@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 
 from sibling_replay.experiments import published
 from sibling_replay.experiments.published import COMPARISONS
-from sibling_replay.experiments.spec import EXACT_METHODS, GRID_ALPHAS, GRID_BETAS, GRID_ENVS, LAKES
+from sibling_replay.experiments.spec import (
+    EXACT_METHODS,
+    GRID_ALPHAS,
+    GRID_BETAS,
+    GRID_ENVS,
+    LAKES,
+    study,
+)
 from sibling_replay.experiments.statistics import (
     distance,
     iqm,
@@ -45,6 +52,12 @@ COMPARED: dict[str, Any] = {
     "paper_se": pl.Float64,
     "distance": pl.Float64,
 }
+
+
+def of_the_paper(frame: pl.DataFrame, name: str) -> pl.DataFrame:
+    """The runs that the paper has, too. Runs with seeds of one's own are no part of a comparison:
+    how many seeds there are, and which, belongs to the published experiment."""
+    return frame.filter(pl.col("run").is_in([run.id for run in study(name)]))
 
 
 def column_of(env: str, metric: str) -> str:
