@@ -11,7 +11,7 @@ HOSTS := sb3 torchrl tianshou rllib
 
 help:
 	@echo "make reproduce   the paper's OutlierBandit and TwoChains comparison, beside the published numbers"
-	@echo "make report      the page, figures and tables from results/ into report/"
+	@echo "make report      the page, figures and tables from runs/ and results/ into report/"
 	@echo "make test        the test suite"
 	@echo "make test-long   the tests that take minutes"
 	@echo "make test-ray    the runner on a real Ray cluster on this machine"

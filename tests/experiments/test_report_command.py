@@ -6,11 +6,13 @@ import re
 import subprocess
 import sys
 
+import polars as pl
 import pytest
-from report_runs import frame_of
+from report_runs import frame_of, stack
 
 from sibling_replay import cli
 from sibling_replay.experiments import store
+from sibling_replay.experiments.spec import study
 
 
 def run(*arguments):
@@ -40,16 +42,60 @@ def test_command_reads_results_by_default(tmp_path, capsys, monkeypatch):
 def test_command_reads_runs(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     frame = collected(tmp_path / "elsewhere")
-    for row in frame.iter_slices(1):
-        path = store.run_path(tmp_path / "runs", row["run"][0])
-        path.parent.mkdir(parents=True, exist_ok=True)
-        row.write_parquet(path)
+    runs_of(tmp_path / "runs", frame)
     assert run("--out", "a") == 0  # no results/ here: runs/ is read
     assert run("--runs", tmp_path / "runs", "--out", "b") == 0
     assert run("--results", tmp_path / "elsewhere", "--out", "c") == 0
     texts = [(tmp_path / name / "index.html").read_text() for name in ("a", "b", "c")]
     assert texts[0] == texts[1]
     assert texts[0].replace("--runs runs", "--results elsewhere") == texts[2]
+
+
+def runs_of(directory, frame):
+    for row in frame.iter_slices(1):
+        path = store.run_path(directory, row["run"][0])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        row.write_parquet(path)
+
+
+def test_what_was_run_here_comes_before_what_was_shipped(tmp_path, capsys, monkeypatch):
+    """As in a clone: results/ has two studies, runs/ has a part of one of them."""
+    monkeypatch.chdir(tmp_path)
+    frame = collected(tmp_path / "results")
+    sweep = frame_of("grid", lambda c: c.env == "TwoChains" and c.seed < 2)
+    sweep.write_parquet(tmp_path / "results/grid.parquet")
+    runs_of(tmp_path / "runs", frame.filter(frame["seed"] < 3))
+    assert run() == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[:2] == [
+        "exact: 6 rows from runs, not the 20 in results (--results results)",
+        "grid: 64 rows from results",
+    ]
+    page = (tmp_path / "report/index.html").read_text()
+    assert "sibling-replay report # exact: runs, grid: results" in page
+    assert run("--results", "results", "--out", "shipped") == 0
+    assert capsys.readouterr().out.startswith("exact: 20 rows from results\ngrid: 64 rows from")
+    assert run("--runs", "runs", "--out", "own") == 0
+    assert capsys.readouterr().out.splitlines()[0] == "exact: 6 rows from runs"
+    ours, shipped, own = (
+        (tmp_path / out / "tables/tabular-metrics.md").read_text()
+        for out in ("report", "shipped", "own")
+    )
+    assert ours == own != shipped
+
+
+def test_other_seeds_than_the_papers_are_not_reported(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    collected(tmp_path / "results")
+    assert run("--results", "results", "--out", "a") == 0
+    others = [run for run in study("exact", [77]) if run.config.env == "TwoChains"]
+    frame = pl.read_parquet("results/exact.parquet")
+    with_others = pl.concat([frame, stack(others)], how="diagonal")
+    with_others.write_parquet("results/exact.parquet")
+    assert with_others.height == 25
+    assert run("--results", "results", "--out", "b") == 0
+    assert "exact: 20 rows" in capsys.readouterr().out
+    assert (tmp_path / "a/index.html").read_text() == (tmp_path / "b/index.html").read_text()
 
 
 def test_command_refuses_what_it_cannot_read(tmp_path, capsys, monkeypatch):

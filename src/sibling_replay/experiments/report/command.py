@@ -2,54 +2,115 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console
-
-from sibling_replay.experiments import store
+from sibling_replay.experiments.options import by_default
+from sibling_replay.experiments.terminal import new_console, printable
 from sibling_replay.files import make_writable
 
+if TYPE_CHECKING:
+    from .inputs import Frames
 
-def report(
-    runs: Path | None = None, results: Path | None = None, out: Path = Path("report")
-) -> int:
+RUNS, RESULTS = Path("runs"), Path("results")
+Source = Annotated[
+    Path | None, by_default("see above: what you ran first, then what was collected", "PATH")
+]
+
+
+def report(runs: Source = None, results: Source = None, out: Path = Path("report")) -> int:
     """Write the report: one HTML page, figures (PDF, PNG) and tables (Markdown, LaTeX).
 
-    It is made from whatever has been run; what has not is said in it. Without --runs and --results
-    it reads results/*.parquet, or runs/ if there are none. The table of encoders comes from
-    vqvae.csv in the same directory, made by `vqvae inspect --csv`.
+    It is made from whatever has been run; what has not is said in it. What you ran comes first:
+    without --runs and --results, a study that has runs in runs/ is read from there, any other from
+    results/, and the command says which. The table of encoders comes from vqvae.csv in the same
+    directories, made by `vqvae inspect --csv`.
 
     Args:
-        runs: Directory of finished runs, one Parquet file each.
-        results: Directory of files made by `collect`, one a study.
+        runs: Read all studies from this directory of finished runs, one Parquet file each.
+        results: Read all studies from this directory of files made by `collect`, one a study.
         out: Directory of the report; index.html in it is the page.
     """
     try:
-        from . import build, inputs
+        from . import build
     except ImportError as error:
         raise ImportError(
             f"{error}: the report needs an extra, pip install 'sibling-replay[report]'"
         ) from error
     if runs is not None and results is not None:
         raise ValueError("give --runs or --results, not both")
-    collected = results or Path("results")
-    if results is not None or (runs is None and any(collected.glob(f"*{store.SUFFIX}"))):
-        source, kind, load = collected, "--results", inputs.load_results
-    else:
-        source, kind, load = runs or Path("runs"), "--runs", inputs.load_runs
-    if not source.is_dir():
-        raise ValueError(f"nothing to report: {source} is not a directory")
-    frames = load(source)
+    taken = _take(_found(runs, results))
+    for line in taken.lines:
+        _say(line)
     make_writable(out)
-    made = build.build(frames, f"sibling-replay report {kind} {source.resolve().name}")
+    made = build.build(taken.frames, taken.command)
     build.write(made, out)
     total = made.count
-    console = Console(highlight=False, markup=False, soft_wrap=True)
-    console.print(
-        f"{total.within} of {total.compared} published means within the combined 95 % interval"
-    )
+    _say(f"{total.within} of {total.compared} published means within the combined 95 % interval")
     for artefact in made.gaps:
         shown = "partly run" if artefact.figure or artefact.table else "not run"
-        console.print(f"{shown}: {artefact.entry.number}, {artefact.entry.title}")
-    console.print(str(out / "index.html"))
+        _say(f"{shown}: {artefact.entry.number}, {artefact.entry.title}")
+    _say(str(out / "index.html"))
     return 0
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a directory has."""
+
+    option: str  # --runs or --results
+    place: Path
+    frames: Frames
+
+
+def _found(runs: Path | None, results: Path | None) -> list[_Found]:
+    """The directories to read, the preferred one first."""
+    from . import inputs
+
+    if runs is None and results is None:
+        runs, results = RUNS, RESULTS
+    wanted = (("--runs", runs, inputs.load_runs), ("--results", results, inputs.load_results))
+    places = [(option, place, load) for option, place, load in wanted if place is not None]
+    found = [_Found(option, place, load(place)) for option, place, load in places if place.is_dir()]
+    if not found:
+        tried = ", ".join(f"{place} is not a directory" for _, place, _ in places)
+        raise ValueError(f"nothing to report: {tried}")
+    return found
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """The frames a report is made of, and where they are from, in words."""
+
+    frames: Frames
+    lines: tuple[str, ...]
+    command: str  # what a reader types to make the report again
+
+
+def _take(found: list[_Found]) -> _Taken:
+    """Each study from the first directory that has runs of it. Never from two: runs of different
+    versions of the code must not meet in one mean."""
+    frames, lines, origin = {}, [], {}
+    for name in found[0].frames:
+        having = [each for each in found if not each.frames[name].is_empty()]
+        first = having[0] if having else found[0]
+        frames[name] = first.frames[name]
+        if having:
+            origin[name] = first
+            line = f"{name}: {frames[name].height} rows from {first.place}"
+            for other in having[1:]:
+                rows = other.frames[name].height
+                line += f", not the {rows} in {other.place} ({other.option} {other.place})"
+            lines.append(line)
+    used = list({id(each): each for each in origin.values()}.values()) or found[:1]
+    command = "sibling-replay report"
+    if len(used) == 1:
+        command += f" {used[0].option} {used[0].place.resolve().name}"
+    else:
+        command += " # " + ", ".join(f"{name}: {each.place}" for name, each in origin.items())
+    return _Taken(frames, tuple(lines), command)
+
+
+def _say(line: str) -> None:
+    new_console().print(printable(line), markup=False, highlight=False, soft_wrap=True)

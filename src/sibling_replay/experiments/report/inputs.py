@@ -17,6 +17,7 @@ from sibling_replay.experiments.minatar_spec import RATE_STUDY
 from sibling_replay.experiments.minatar_spec import STUDY as MINATAR
 from sibling_replay.experiments.spec import Run, study
 from sibling_replay.experiments.summaries import measured
+from sibling_replay.experiments.tables import of_the_paper
 
 STUDIES = ("exact", "grid", MINATAR, RATE_STUDY)  # `testing` has no published number
 ENCODERS = "vqvae"  # the frame of inspected encoders, from vqvae.csv
@@ -44,6 +45,8 @@ def load_runs(directory: Path) -> dict[str, pl.DataFrame]:
 
 def _checked(directory: Path, found: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     frames = nothing() | found
+    for name in ("exact", "grid"):
+        frames[name] = of_the_paper(frames[name], name)
     check_alike(frames[MINATAR])
     table = directory / f"{ENCODERS}.csv"
     if table.is_file():
