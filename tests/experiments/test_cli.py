@@ -15,12 +15,13 @@ import pytest
 import study_jobs
 
 from sibling_replay import cli
-from sibling_replay.experiments import store
+from sibling_replay.experiments import encoder_commands, store
 from sibling_replay.experiments.metrics import Summary
 from sibling_replay.experiments.spec import select, study
 from sibling_replay.training.config import RunConfig
 
-COMMANDS = ("reproduce", "status", "table", "collect", "report", "train", "diagnose")
+COMMANDS = ("reproduce", "status", "table", "collect", "report", "train", "diagnose",
+            "vqvae train", "vqvae inspect", "vqvae sweep")  # fmt: skip
 
 
 def run(*arguments):
@@ -76,6 +77,15 @@ def test_names_are_taken_in_any_case(tmp_path, faked):
         "train/FrozenLake-v1/AVG-g3/seed=0.parquet",
         "train/TwoChains/SAMPLE/seed=0.parquet",
     }
+
+
+def test_games_are_taken_in_any_case(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        encoder_commands, "trained_encoder", lambda config, *_: asked.append(config)
+    )
+    assert run("vqvae", "train", "--game", "spaceINVADERS") == 0
+    assert [(config.game, config.codes) for config in asked] == [("SpaceInvaders", 32)]
 
 
 def test_other_seeds_are_run_and_never_compared_with_the_paper(tmp_path, capsys, faked):
@@ -215,7 +225,7 @@ def test_ray_is_an_extra(tmp_path, capsys, faked, monkeypatch):
 
 def test_help_documents_every_option(capsys):
     for command in COMMANDS:
-        assert run(command, "--help") == 0
+        assert run(*command.split(), "--help") == 0
         said = re.sub(r"[\s│]+", " ", capsys.readouterr().out)
         # what takes effect is said, and no one is to type None
         assert "None" not in said and "(default: )" not in said

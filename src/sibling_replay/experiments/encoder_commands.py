@@ -27,6 +27,8 @@ from sibling_replay.experiments.encoder_report import (
     support_frame,
     support_table,
 )
+from sibling_replay.experiments.names import spelt
+from sibling_replay.experiments.options import by_default
 from sibling_replay.experiments.terminal import new_console
 from sibling_replay.files import make_writable, write_whole
 from sibling_replay.grouping.support import SUPPORTED
@@ -42,7 +44,7 @@ from sibling_replay.training.encoders import (
 if TYPE_CHECKING:
     from sibling_replay.training.torch_vqvae import Progress
 
-Game = Annotated[str, tyro.conf.arg(help=f"One of {', '.join(GAMES)}.")]
+Game = Annotated[str, tyro.conf.arg(help=f"One of {', '.join(GAMES)}; letters in any case.")]
 
 REPORT_EVERY = 5_000  # updates
 
@@ -54,8 +56,8 @@ class Train:
     game: Game
     grid: str = "2x1"
     """Rows x columns of codes (paper: 2x1)."""
-    codes: int | None = None
-    """Codebook size K (paper, and default: 16, and 32 for SpaceInvaders)."""
+    codes: Annotated[int | None, by_default("the paper's: 16, for SpaceInvaders 32", "INT")] = None
+    """Codebook size K."""
     loss: Literal["bce", "mse"] = "bce"
     """Of reconstruction (paper: bce)."""
     seed: int = 0
@@ -68,10 +70,11 @@ class Train:
     """Directory; gets the observations, <name>.npz, and <name>/ with checkpoints until then."""
 
     def run(self, console: Console) -> int:
+        game = spelt("game", self.game, GAMES)
         config = EncoderConfig(
-            game=self.game,
+            game=game,
             grid=grid_of(self.grid),
-            codes=paper_codes(self.game) if self.codes is None else self.codes,
+            codes=paper_codes(game) if self.codes is None else self.codes,
             loss=self.loss,
             seed=self.seed,
             observations=self.observations,
@@ -85,14 +88,16 @@ class Train:
 class Inspect:
     """Print the support of encoders' groups beside the paper's, and draw what shares a code."""
 
-    files: tyro.conf.Positional[tuple[Path, ...]] = ()
-    """Encoder files (default: those of the package)."""
+    files: Annotated[
+        tyro.conf.Positional[tuple[Path, ...]], by_default("those of the package")
+    ] = ()
+    """Encoder files."""
     transitions: int = SAMPLE
     """Of random play, none of which an encoder was trained on."""
-    pictures: Path | None = None
+    pictures: Annotated[Path | None, by_default("not drawn", "PATH")] = None
     """Directory for two pictures an encoder: what shares a code; how often codes are used and how
     large the groups are."""
-    csv: Path | None = None
+    csv: Annotated[Path | None, by_default("not written", "PATH")] = None
     """File for the table, where rows of other encoders stay; `report` reads results/vqvae.csv."""
 
     def run(self, console: Console) -> int:
@@ -148,10 +153,11 @@ class Sweep:
 
     def run(self, console: Console) -> int:
         found = []
-        data = sample(self.game, self.transitions)
+        game = spelt("game", self.game, GAMES)
+        data = sample(game, self.transitions)
         for loss, grid, codes in product(self.loss, self.grids, self.codes):
             config = EncoderConfig(
-                game=self.game,
+                game=game,
                 grid=grid_of(grid),
                 codes=codes,
                 loss=loss,
