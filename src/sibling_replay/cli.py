@@ -145,7 +145,10 @@ def reproduce(
         return _finish(report, out)
     given = [option for option, value in of_minatar.items() if value not in (None, (), False)]
     if given:
-        raise ValueError(f"only the study minatar has {', '.join(given)}: `{name}` does not")
+        verb = "is" if len(given) == 1 else "are"
+        raise ValueError(
+            f"{', '.join(given)} {verb} for the study minatar: {name} has no use for it"
+        )
     runs = select(study(name, seeds), env, method)
     _mention_other_seeds(name, runs)
     return _finish(_run(runs, out, _backend(backend, workers, address, _trainer()), name), out)
