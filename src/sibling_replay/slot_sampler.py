@@ -13,8 +13,10 @@ from sibling_replay.replay.memory import MOST_ADDED, Memory
 from sibling_replay.replay.slots import SlotMemory, put_rows, remove_slots
 from sibling_replay.rng import Uniforms, own_generator
 from sibling_replay.sampling import Sampling
-from sibling_replay.staging import as_array, whole_number
-from sibling_replay.strategies import Law, Strategy, Uniform
+from sibling_replay.staging import as_array, td_errors_as_array, whole_number
+from sibling_replay.strategies import Law, SiblingAverage, Strategy, Uniform
+from sibling_replay.strategies.base import UnfitErrors
+from sibling_replay.strategies.refresh import refresh_slots
 
 _INTEGER_BYTES = 8
 
@@ -80,13 +82,34 @@ class SlotSampler(Sampling):
         slots: ArrayLike,
         keys: ArrayLike | None = None,
         outcomes: ArrayLike | None = None,
+        *,
+        only_changed: bool = False,
     ) -> None:
         """The host has written these slots, in this order. New entries get the largest priority.
 
         Entries with equal keys are siblings: one integer an entry, or one row of numbers whose
         bytes are compared, never merged by a hash collision.
+
+        only_changed: leave alone the slots that hold an entry with the same key and outcome.
         """
         places = self._slots(slots)
+        rows = self._rows(places, keys, outcomes)
+        if only_changed:
+            changed = self._differ(places, rows)
+            places, rows = places[changed], rows[changed]
+        put_rows(self._memory.handle, places, rows)
+
+    def changed(
+        self, slots: ArrayLike, keys: ArrayLike | None = None, outcomes: ArrayLike | None = None
+    ) -> NDArray[np.bool_]:
+        """Which of these slots are empty, or hold an entry with another key or outcome."""
+        places = self._slots(slots)
+        return self._differ(places, self._rows(places, keys, outcomes))
+
+    def _rows(
+        self, places: I64, keys: ArrayLike | None, outcomes: ArrayLike | None
+    ) -> NDArray[np.uint32]:
+        """Entries as the memory stores them."""
         rows = np.zeros((places.size, self._memory.layout.row_words), dtype=np.uint32)
         cells = rows.view(np.uint8)
         split, end = self.key_bytes, self.key_bytes + self.outcome_bytes
@@ -94,16 +117,51 @@ class SlotSampler(Sampling):
         _write_cells("outcomes", outcomes, cells[:, split:end])
         if self._own_outcomes:
             _write_cells("slots", places, cells[:, split : split + _INTEGER_BYTES])
-        put_rows(self._memory.handle, places, rows)
+        return rows
+
+    def _differ(self, places: I64, rows: NDArray[np.uint32]) -> NDArray[np.bool_]:
+        stored: NDArray[np.bool_] = (self._memory.rows[places] == rows).all(axis=1)
+        return ~(stored & self.holds(places))
 
     def remove(self, slots: ArrayLike) -> None:
         """The host has emptied these slots."""
         places = self._slots(slots)
-        empty = places[self._memory.stamps[places] == MOST_ADDED]
+        empty = places[~self.holds(places)]
         if empty.size:
             raise ValueError(f"slot {empty[0]} holds no entry")
         remove_slots(self._memory.handle, places)
         self._filled = False
+
+    @property
+    def clock(self) -> int:
+        """Advances with every slot written or emptied: the date of what is read now."""
+        return self._memory.added
+
+    def update_slots(self, slots: ArrayLike, td_errors: ArrayLike, date: int) -> None:
+        """Refresh slots with absolute TD errors, for a host that hands back parts of a draw.
+
+        date: the `clock` when the slots were read. Entries overwritten since are dropped and
+            counted, as in `update_priorities`. Of a slot given twice the last error stays.
+        """
+        if isinstance(self.strategy, SiblingAverage):
+            raise TypeError("SiblingAverage refreshes whole batches: use update_priorities")
+        places = self._slots(slots)
+        errors = td_errors_as_array(td_errors, places.shape)
+        if isinstance(self.strategy, Uniform):
+            return
+        unfit = refresh_slots(
+            self._memory.handle,
+            places,
+            places[:0],  # their groups are looked up
+            errors,
+            date,
+            self.strategy.alpha,
+            self.strategy.epsilon,
+        )
+        if unfit >= 0:
+            raise UnfitErrors(f"TD error {unfit} is {errors[unfit]}: no priority was changed")
+        if unfit < -1:
+            raise ValueError(f"slot {places[-2 - unfit]} holds no entry")
 
     def clear(self) -> None:
         """Forget everything but where the random stream stands."""
@@ -129,6 +187,11 @@ class SlotSampler(Sampling):
     def live_slots(self) -> I64:
         """The slots that hold an entry, in order."""
         return self._memory.live_slots
+
+    def holds(self, slots: ArrayLike) -> NDArray[np.bool_]:
+        """Which of these slots hold an entry."""
+        filled: NDArray[np.bool_] = self._memory.stamps[self._slots(slots)] != MOST_ADDED
+        return filled
 
     @property
     def masses(self) -> F64:

@@ -6,25 +6,26 @@ slot, and comes back with TD errors for slots. So a draw is remembered until its
 
 from __future__ import annotations
 
-from collections import deque
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from sibling_replay.checkpoint import KEYS_WITHOUT_ACTION, StateError
-from sibling_replay.replay.arrays import F32, I64
-from sibling_replay.replay.batch import Batch
+from sibling_replay.integrations.open_draws import OpenDraws, checked_rows
+from sibling_replay.replay.arrays import F32, F64, I64, U8
 from sibling_replay.schema import KeyFunction
 from sibling_replay.slot_sampler import SlotSampler, key_rows
 from sibling_replay.strategies import SiblingAverage, SiblingModel, Strategy
+from sibling_replay.strategies.base import UnfitErrors
 
 _OTHER_KEYS = (
     "either the key function returns other shapes than before, or the state was saved before "
     "actions were added to the results of key functions. Such a state cannot be continued: start "
     "with an empty buffer"
 )
-_MOST_OPEN = 32  # draws remembered: a host that prefetches is some draws ahead of its errors
+_OPEN = "open_draws"  # in a state
 
 
 class HostReplay:
@@ -33,6 +34,9 @@ class HostReplay:
     key: key(obs, action) -> integer or array; entries with equal results and equal action are
         siblings (see `ReplayBuffer`). By default equal observation and action. It is called once
         an entry.
+
+    unmatched_updates: TD errors that were dropped because they are of no draw that awaits its
+        errors, or of one from before the buffer was emptied or restored.
     """
 
     def __init__(
@@ -56,7 +60,10 @@ class HostReplay:
         self._arguments = (host, capacity, strategy, key, seed)
         self._host, self._capacity, self.strategy, self._key, self._seed = self._arguments
         self.sampler: SlotSampler | None = None  # made when the form of the keys is known
-        self._open: deque[Batch] = deque(maxlen=_MOST_OPEN)
+        self.unmatched_updates = 0
+        self.was_drawn_from = False
+        self._open = OpenDraws()
+        self._warned = False
         if not strategy.needs_groups:
             self.sampler = self._new_sampler(0)
 
@@ -65,24 +72,43 @@ class HostReplay:
         """Whether siblings are entries with equal observation and action."""
         return self._key is None
 
-    def put(self, slots: I64, obs: Any, actions: Any) -> None:
-        """The host has written these slots; a row of observations and actions for each."""
-        if not self.strategy.needs_groups:
-            keys = None
-        elif self._key is None:
-            keys = key_rows(obs, actions)
-        else:
-            found = [self._key(obs[i], actions[i]) for i in range(len(slots))]
-            keys = key_rows(np.asarray(found), actions)  # siblings always share their action
+    def put(self, slots: I64, obs: Any, actions: Any, *, only_changed: bool = False) -> None:
+        """The host has written these slots; a row of observations and actions for each.
+
+        only_changed: it may have; leave alone the entries whose group would stay the same.
+        """
+        keys = self._keys(obs, actions)
         if self.sampler is None:
             assert keys is not None
             self.sampler = self._new_sampler(keys.shape[1])
+        self._check_width(keys)
+        self.sampler.put(slots, keys, only_changed=only_changed)
+
+    def forget_changed(self, slots: I64, obs: Any, actions: Any) -> None:
+        """Those of these slots whose entry has another key now are not to be drawn any more."""
+        assert self.sampler is not None
+        keys = self._keys(obs, actions)
+        self._check_width(keys)
+        changed = self.sampler.changed(slots, keys)
+        self.sampler.remove(slots[changed & self.sampler.holds(slots)])
+
+    def _keys(self, obs: Any, actions: Any) -> U8 | None:
+        """What tells siblings, a row an entry; None without groups."""
+        if not self.strategy.needs_groups:
+            return None
+        if self._key is None:
+            return key_rows(obs, actions)
+        found = [self._key(obs[i], actions[i]) for i in range(len(actions))]
+        return key_rows(np.asarray(found), actions)  # siblings always share their action
+
+    def _check_width(self, keys: U8 | None) -> None:
+        """Refuse keys of another width than the stored ones."""
+        assert self.sampler is not None
         if keys is not None and len(keys) and keys.shape[1] != self.sampler.key_bytes:
             raise ValueError(
                 f"keys of {keys.shape[1]} bytes with their action, but the stored ones have "
                 f"{self.sampler.key_bytes}: {_OTHER_KEYS}"
             )
-        self.sampler.put(slots, keys)
 
     def _new_sampler(self, key_bytes: int | None) -> SlotSampler:
         return SlotSampler(self._capacity, self.strategy, key_bytes=key_bytes, seed=self._seed)
@@ -92,34 +118,68 @@ class HostReplay:
         if self.sampler is None:
             raise ValueError("cannot sample from an empty buffer")
         batch = self.sampler.sample(size, beta)
-        self._open.append(batch)
+        self.was_drawn_from = True
         # SiblingModel trains the anchor toward this slot's outcome, and their observations and
         # actions are equal: the slot stands for both.
+        self._open.add(batch.outcome_slots.copy(), batch.slots.copy(), batch.added)
         return batch.outcome_slots, batch.weights
 
+    def read(self, slots: I64) -> None:
+        """The host reads these slots by a choice of its own: their errors may come, too."""
+        if self.sampler is not None:
+            self._open.add(slots.copy(), slots.copy(), self.sampler.clock)
+
     def refresh(self, slots: I64, td_errors: Any) -> None:
-        """TD errors, of either sign, of a draw, which is found by its slots."""
-        for place in reversed(range(len(self._open))):
-            batch = self._open[place]
-            if np.array_equal(batch.outcome_slots, slots):
-                assert self.sampler is not None
-                self.sampler.update_priorities(batch, np.abs(td_errors, dtype=np.float64))
-                del self._open[place]
-                return
-        raise ValueError(
-            f"the TD errors are of none of the last {_MOST_OPEN} draws that await theirs: hand "
-            f"back the indices as {self._host} sampled them"
-        )
+        """TD errors, of either sign, for slots of one or several draws, or for parts of them.
+
+        Those that belong to no draw are dropped and counted in `unmatched_updates`: a host may
+        train on samples that are older than what is remembered, and a run must not end for that.
+        """
+        errors = self._checked(slots, td_errors)
+        left = slots.size
+        for places, refreshed, date in self._open.claim(slots):
+            left -= places.size
+            if date is None:
+                self.unmatched_updates += places.size
+                continue
+            assert self.sampler is not None
+            filled = self.sampler.holds(refreshed)
+            self.unmatched_updates += int((~filled).sum())
+            self.sampler.update_slots(refreshed[filled], errors[places[filled]], date)
+        self.unmatched_updates += left
+        if left and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"{left} TD errors were dropped: they are of no draw that awaits its errors. Hand "
+                f"back each error once, with the index that {self._host} sampled. Further ones are "
+                f"only counted, in unmatched_updates",
+                stacklevel=3,
+            )
+
+    def _checked(self, slots: I64, td_errors: Any) -> F64:
+        """The absolute errors, or an error that names what is wrong before anything changes."""
+        errors: F64 = np.abs(td_errors, dtype=np.float64)
+        if errors.shape != slots.shape:
+            raise ValueError(f"expected {slots.size} TD errors, got shape {errors.shape}")
+        wrong = np.flatnonzero(~np.isfinite(errors))
+        if wrong.size:
+            raise UnfitErrors(
+                f"TD error {wrong[0]} of the batch (slot {slots[wrong[0]]}) is {errors[wrong[0]]}: "
+                f"it must be finite. No priority was changed."
+            )
+        return errors
 
     def clear(self) -> None:
         """Forget all entries; the random stream goes on."""
-        self._open.clear()
+        self._open.forget_memory()
         if self.sampler is not None:
             self.sampler.clear()
 
     def state_dict(self) -> dict[str, Any]:
-        """The sampler's, or an empty header as long as there is none."""
-        return {"header": {}} if self.sampler is None else self.sampler.state_dict()
+        """The sampler's, or an empty header as long as there is none; and the draws that await
+        their errors: a host may save what it has sampled ahead."""
+        state = {"header": {}} if self.sampler is None else self.sampler.state_dict()
+        return {**state, _OPEN: self._open.rows()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue where `state` was taken. One that does not fit leaves everything as it is."""
@@ -130,14 +190,25 @@ class HostReplay:
                     f"the state has schema version {KEYS_WITHOUT_ACTION}: {_OTHER_KEYS}"
                 )
             sampler = self._new_sampler(state["header"].get("key_bytes"))
-            sampler.load_state_dict(state)
+            sampler.load_state_dict({name: state[name] for name in state if name != _OPEN})
+        rows = checked_rows(state.get(_OPEN), self._capacity)
         self.sampler = sampler
-        self._open.clear()
+        self._open.forget_memory()
+        self._open.add_rows(rows)
+        self.was_drawn_from |= bool(rows.size)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Draws that await their errors are not part of a state."""
-        return {"arguments": self._arguments, "sampler": self.sampler}
+        return {
+            "arguments": self._arguments,
+            "sampler": self.sampler,
+            "open": self._open,
+            "unmatched_updates": self.unmatched_updates,
+            "was_drawn_from": self.was_drawn_from,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(*state["arguments"])  # type: ignore[misc]
         self.sampler = state["sampler"]
+        self._open = state["open"]
+        self.unmatched_updates = state["unmatched_updates"]
+        self.was_drawn_from = state["was_drawn_from"]
