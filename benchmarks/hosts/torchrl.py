@@ -39,8 +39,8 @@ BATCH = 32
 SAMPLERS = {
     "DQN, its uniform replay": RandomSampler,
     "DQN, its own PER": lambda: PrioritizedSampler(CAPACITY, alpha=0.6, beta=0.4),
-    "ours, PER": lambda: SiblingSampler(CAPACITY, Prioritized(alpha=0.6)),
-    "ours, SAMPLE": lambda: SiblingSampler(CAPACITY, SiblingSample(alpha=0.6)),
+    "ours, PER": lambda: SiblingSampler(CAPACITY, Prioritized(alpha=0.6), errors="squared"),
+    "ours, SAMPLE": lambda: SiblingSampler(CAPACITY, SiblingSample(alpha=0.6), errors="squared"),
 }
 
 

@@ -1,9 +1,9 @@
 """A sampler for TorchRL's replay buffers: its storages, writers and losses, our draws.
 
-    sampler = SiblingSampler(100_000, SiblingSample(alpha=0.6), beta=0.4)
+    sampler = SiblingSampler(100_000, SiblingSample(alpha=0.6), beta=0.4, loss=loss)
     buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(100_000), sampler=sampler)
 
-A sample carries `priority_weight`, which `DQNLoss` uses, and `update_tensordict_priority` refreshes
+A sample carries `priority_weight`, which the loss uses, and `update_tensordict_priority` refreshes
 by the strategy's rule. It is a `PrioritizedSampler` because TorchRL refreshes no other, but uses
 none of its segment trees, and so works where TorchRL's compiled extension does not load.
 """
@@ -14,17 +14,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sibling_replay.checkpoint import read_state, write_state
 from sibling_replay.integrations import host
 from sibling_replay.integrations.host_replay import HostReplay
+from sibling_replay.integrations.torchrl_losses import errors_written_by, warn_if_unweighted
 from sibling_replay.replay.arrays import I64
 from sibling_replay.schema import KeyFunction
 from sibling_replay.strategies import Strategy, Uniform
 
 with host("TorchRL", "torchrl"):
     import torch
-    from tensordict import is_tensor_collection
+    from tensordict import is_tensor_collection, lazy_stack
+    from torchrl.data import ListStorage
     from torchrl.data.replay_buffers.samplers import PrioritizedSampler, RandomSampler
 
 
@@ -34,14 +37,19 @@ class SiblingSampler(PrioritizedSampler):
     max_capacity: slots of the storage.
     strategy: Uniform, Prioritized, SiblingSample or SiblingModel.
     beta: exponent of the importance weights; an attribute that may be scheduled.
-    errors: what the loss writes as priority. DQNLoss and its relatives write the "squared" TD
-        error, others the "absolute" one; a priority is the absolute one plus epsilon.
+    loss: the loss that samples are for. Some of TorchRL's losses write squared TD errors as
+        priority, others absolute ones; a priority is the absolute one plus epsilon. Of the losses
+        in `torchrl_losses.py` it is known. The loss itself is not kept.
+    errors: for any other loss, "squared" or "absolute": what it writes. Needed if there is no
+        `loss`, except with Uniform.
     key: key(observation, action) -> integer or array: entries with equal results are siblings.
         By default equal observation and action. It is given NumPy arrays.
     observation_key, action_key: where these are in the stored tensordicts.
     seed: of the draws. `Uniform` leaves them to TorchRL's own generator.
 
-    A new entry gets the largest priority so far, whatever priority it comes with.
+    A new entry gets the largest priority so far, whatever priority it comes with. An entry that is
+    replaced (`buffer[i] = td`) joins the group of what it holds now. After writing into the tensors
+    of a storage yourself, call `buffer.mark_update(index)`.
     """
 
     def __init__(
@@ -50,21 +58,22 @@ class SiblingSampler(PrioritizedSampler):
         strategy: Strategy,
         beta: float = 0.4,
         *,
-        errors: Literal["squared", "absolute"] = "squared",
+        loss: Any = None,
+        errors: Literal["squared", "absolute"] | None = None,
         key: KeyFunction | None = None,
         observation_key: Any = "observation",
         action_key: Any = "action",
         seed: int | None = None,
     ) -> None:
         # Not the base class's constructor: that makes the segment trees.
-        if errors not in ("squared", "absolute"):
-            raise ValueError(f'errors must be "squared" or "absolute", not {errors!r}')
         self.replay = HostReplay("TorchRL", max_capacity, strategy, key, seed)
         self.strategy = strategy
-        self.errors = errors
+        self.errors = _errors(strategy, loss, errors)
         self._keys = (observation_key, action_key)
         self._uniform = RandomSampler() if isinstance(strategy, Uniform) else None
         self._written: dict[int, None] = {}  # slots the sampler has not been told yet, in order
+        self._just_written = b""  # the slots of the last write, until their priorities are given
+        self._revision: int | None = None  # of the storage, when it was last looked at
         self._max_capacity = max_capacity
         self.reduction = "max"
         self.beta = beta
@@ -91,12 +100,21 @@ class SiblingSampler(PrioritizedSampler):
     def default_priority(self) -> float:
         return 1.0 if self.replay.sampler is None else self.replay.sampler.max_priority
 
+    @property
+    def unmatched_updates(self) -> int:
+        """Priorities given for entries that are of no sample that awaits them: dropped."""
+        return self.replay.unmatched_updates
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.strategy}, beta={self.beta})"
 
     def mark_update(self, index: Any, *, storage: Any = None) -> None:
         """The storage has written these slots: groups are read from it when they are needed."""
-        self._written.update(dict.fromkeys(_slots(index).tolist()))
+        slots = _slots(index)
+        self._written.update(dict.fromkeys(slots.tolist()))
+        self._just_written = slots.tobytes()
+        if self._revision is not None and storage is not None:
+            self._revision += slots.size if isinstance(storage, ListStorage) else slots.size > 0
 
     def add(self, index: Any) -> None:
         """Known already: every writer marks what it has written."""
@@ -109,16 +127,17 @@ class SiblingSampler(PrioritizedSampler):
             return self._uniform.sample(storage, batch_size)  # type: ignore[no-any-return]
         self._read(storage)
         slots, weights = self.replay.draw(batch_size, self.beta)
+        if slots.tobytes() == self._just_written:
+            self._just_written = b""  # what comes for these slots now is of this draw
         return torch.tensor(slots), {"priority_weight": torch.tensor(weights)}
 
     def update_priority(self, index: Any, priority: Any, *, storage: Any = None) -> None:
         """Refresh with what the loss wrote for the entries of a sample."""
         slots = _slots(index)
-        if self._uniform is not None or not self._told:
+        if self._uniform is not None or slots.size == 0 or self._of_new_entries(slots):
             return
-        if self._written.keys() >= set(slots.tolist()):
-            return  # the buffer's own call for new entries
-        self._read(storage)
+        if storage is not None:
+            self._read(storage)
         given = torch.as_tensor(priority).detach().double().reshape(-1).cpu().numpy()
         if self.errors == "squared":
             if not (given >= 0.0).all():
@@ -126,37 +145,46 @@ class SiblingSampler(PrioritizedSampler):
             given = np.sqrt(given)
         self.replay.refresh(slots, given)
 
-    @property
-    def _told(self) -> bool:
-        """Whether the sampler knows of any entry."""
-        return self.replay.sampler is not None and len(self.replay.sampler) > 0
+    def _of_new_entries(self, slots: I64) -> bool:
+        """Whether this is the buffer's own call, which it makes after it has written or has been
+        given a filled storage."""
+        just_written, self._just_written = self._just_written, b""
+        return slots.tobytes() == just_written or not self.replay.was_drawn_from
 
     def _read(self, storage: Any) -> None:
         """Tell the sampler of what was written since it was told last."""
-        if not self._written and not self._told:  # it was filled before it met this sampler
-            self._written = dict.fromkeys(range(len(storage)))
-        if not self._written:
-            return
         if storage.ndim != 1 or storage.max_size > self._max_capacity:
             raise ValueError(
                 f"expected a storage of at most {self._max_capacity} slots in one dimension, got "
                 f"{storage.max_size} in {storage.ndim}"
             )
-        slots = np.fromiter(self._written, np.int64, len(self._written))
+        self._put(storage, np.fromiter(self._written, np.int64, len(self._written)))
+        self._written.clear()
+        # TorchRL counts all writes, but tells samplers only of those through the buffer's writer.
+        revision = int(storage._mutation_revision)
+        if revision != self._revision:
+            self._put(storage, np.arange(len(storage)), only_changed=True)
+            self._revision = revision
+
+    def _put(self, storage: Any, slots: I64, only_changed: bool = False) -> None:
+        if slots.size == 0:
+            return
         obs = actions = None
         if self.strategy.needs_groups:
-            entries = storage.get(torch.from_numpy(slots))
-            if not is_tensor_collection(entries):
-                raise TypeError("groups are read from a storage of tensordicts")
-            obs, actions = (entries.get(key).numpy(force=True) for key in self._keys)
-        self.replay.put(slots, obs, actions)
-        self._written.clear()
+            obs, actions = (_column(storage, slots, key) for key in self._keys)
+        self.replay.put(slots, obs, actions, only_changed=only_changed)
 
     def _empty(self) -> None:
         self._written.clear()
+        self._just_written = b""
         self.replay.clear()
 
     def state_dict(self) -> dict[str, Any]:
+        """Tensors and plain data, so that `torch.load` reads it with its default."""
+        state = self._state()
+        return {**state, "replay": {name: _tensor(x) for name, x in state["replay"].items()}}
+
+    def _state(self) -> dict[str, Any]:
         return {
             "beta": self.beta,
             "written": list(self._written),
@@ -164,14 +192,19 @@ class SiblingSampler(PrioritizedSampler):
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.replay.load_state_dict(state_dict["replay"])
+        saved = state_dict["replay"]
+        self.replay.load_state_dict(
+            {name: x.numpy() if isinstance(x, torch.Tensor) else x for name, x in saved.items()}
+        )
         self._written = dict.fromkeys(state_dict["written"])
+        self._just_written = b""
+        self._revision = None  # the storage may have been loaded or not: look
         self.beta = state_dict["beta"]
 
     def dumps(self, path: Any) -> None:
         """One state file, at `path`."""
-        state = self.state_dict()
-        arrays = dict(state["replay"])
+        state = self._state()
+        arrays = state["replay"]
         header = {"beta": self.beta, "written": state["written"], "replay": arrays.pop("header")}
         write_state(Path(path), header, arrays)
 
@@ -181,7 +214,49 @@ class SiblingSampler(PrioritizedSampler):
         self.load_state_dict({**header, "replay": replay})
 
 
+def _errors(strategy: Strategy, loss: Any, errors: str | None) -> str | None:
+    """What the loss writes as priority; None if nobody will ask."""
+    if errors not in (None, "squared", "absolute"):
+        raise ValueError(f'errors must be "squared" or "absolute", not {errors!r}')
+    if loss is not None and errors is not None:
+        raise ValueError("give loss, or errors for a loss of your own, not both")
+    if isinstance(strategy, Uniform):
+        return errors
+    if loss is not None:
+        warn_if_unweighted(loss)
+        return errors_written_by(loss)
+    if errors is None:
+        raise ValueError(
+            "some losses write squared TD errors as priority, others absolute ones: give "
+            'loss=..., your loss module, or errors="squared" or "absolute"'
+        )
+    return errors
+
+
 def _slots(index: Any) -> I64:
     """The slots of an index; writers that keep only some entries give -1 for the others."""
     slots = torch.as_tensor(index).reshape(-1).numpy(force=True).astype(np.int64)
     return slots[slots >= 0]
+
+
+def _column(storage: Any, slots: I64, key: Any) -> NDArray[Any]:
+    """One entry of the stored tensordicts, as an array."""
+    entries = storage.get(torch.from_numpy(slots))
+    if isinstance(entries, list) and all(map(is_tensor_collection, entries)):
+        entries = lazy_stack(entries)
+    if not is_tensor_collection(entries):
+        raise TypeError("groups are read from a storage of tensordicts")
+    column = entries.get(key, None)
+    if column is None:
+        names = ", ".join(map(repr, entries.keys(include_nested=True, leaves_only=True)))
+        raise KeyError(
+            f"the stored tensordicts have no {key!r}, only {names}: name what makes siblings with "
+            f"observation_key and action_key"
+        )
+    if column.dtype == torch.bfloat16:  # which NumPy does not have: float32 keeps every value
+        column = column.float()
+    return column.numpy(force=True)  # type: ignore[no-any-return]
+
+
+def _tensor(value: Any) -> Any:
+    return torch.from_numpy(value) if isinstance(value, np.ndarray) else value

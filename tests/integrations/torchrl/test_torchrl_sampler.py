@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from torchrl.data import (
+    LazyStackStorage,
     LazyTensorStorage,
     ListStorage,
     ReplayBuffer,
@@ -32,9 +33,10 @@ strategies = pytest.mark.parametrize("strategy", HOST_STRATEGIES.values(), ids=H
 
 def new_buffer(strategy, batch_size: int | None = None, **options) -> TensorDictReplayBuffer:
     prefetch = options.pop("prefetch", None)
+    options.setdefault("errors", "squared")
     return TensorDictReplayBuffer(
         storage=LazyTensorStorage(CAPACITY),
-        sampler=SiblingSampler(CAPACITY, strategy, BETA, seed=1, **options),
+        sampler=SiblingSampler(CAPACITY, strategy, BETA, **{"seed": 1, **options}),
         batch_size=batch_size,
         prefetch=prefetch,
     )
@@ -135,7 +137,7 @@ def test_model_refreshes_the_anchor_not_the_slot_of_the_outcome():
     buffer = fill(new_buffer(SiblingModel(alpha=0.8), errors="absolute"))
     masses = slots_of(buffer).masses
     sample = buffer.sample(16)
-    index, anchors = sample["index"].numpy(), buffer.sampler.replay._open[-1].anchors.copy()
+    index, anchors = sample["index"].numpy(), buffer.sampler.replay._open.rows()[-16:, 3]
     groups = slots_of(buffer).groups
     assert (anchors != index).any() and np.array_equal(groups[anchors], groups[index])
     errors = np.linspace(0.0, 2.0, 16)
@@ -153,6 +155,95 @@ def test_draws_made_ahead_are_refreshed_as_drawn():
         sample = buffer.sample()
         buffer.update_priority(sample["index"], torch.full((8,), 2.0 + step, dtype=torch.double))
         np.testing.assert_allclose(slots_of(buffer).masses[sample["index"]], 2.0 + step + 1e-6)
+
+
+def new_entries(count: int = CAPACITY):
+    return entries(np.arange(count), np.zeros(count, dtype=np.int64))
+
+
+def test_a_large_sample_may_be_refreshed_in_parts():
+    buffer = new_buffer(Prioritized(alpha=1.0), errors="absolute")
+    buffer.extend(new_entries())
+    sample = buffer.sample(64)
+    sample["td_error"] = 2.0 + sample["index"].double()
+    for part in sample.split(16):
+        buffer.update_tensordict_priority(part)
+    index = sample["index"].numpy()
+    np.testing.assert_allclose(slots_of(buffer).masses[index], 2.0 + index + 1e-6)
+    assert buffer.sampler.unmatched_updates == 0
+
+
+def test_samples_stacked_together_are_refreshed():
+    buffer = new_buffer(Prioritized(alpha=1.0), errors="absolute")
+    buffer.extend(new_entries())
+    samples = torch.stack([buffer.sample(8) for _ in range(4)])
+    buffer.update_priority(samples["index"], 2.0 + samples["index"].double())
+    index = samples["index"].flatten().numpy()
+    np.testing.assert_allclose(slots_of(buffer).masses[index], 2.0 + index + 1e-6)
+    assert buffer.sampler.unmatched_updates == 0
+
+
+@pytest.mark.parametrize("through", ["state_dict", "dumps", "pickle"])
+def test_samples_made_ahead_are_refreshed_after_a_restore(through, tmp_path):
+    """TorchRL saves the samples that it has prefetched, and hands them out after loading."""
+
+    def make(seed: int):
+        return new_buffer(
+            Prioritized(alpha=1.0), batch_size=8, errors="absolute", prefetch=3, seed=seed
+        )
+
+    buffer = make(1)
+    buffer.extend(new_entries())
+    late = buffer.sample()
+    if through == "pickle":
+        twin = pickle.loads(pickle.dumps(buffer))
+    else:
+        twin = make(2)
+        twin.extend(new_entries())
+        old = twin.sample()  # of what the twin held before
+        if through == "state_dict":
+            twin.load_state_dict(buffer.state_dict())
+        else:
+            buffer.dumps(tmp_path / "buffer")
+            twin.loads(tmp_path / "buffer")
+        before = slots_of(twin).masses
+        twin.update_priority(old["index"], torch.full((8,), 99.0))
+        assert twin.sampler.unmatched_updates == 8
+        assert np.array_equal(slots_of(twin).masses, before)
+    unmatched = twin.sampler.unmatched_updates
+    for step in range(6):  # three from the queue, then new ones
+        sample = twin.sample()
+        twin.update_priority(sample["index"], torch.full((8,), 2.0 + step))
+        np.testing.assert_allclose(slots_of(twin).masses[sample["index"]], 2.0 + step + 1e-6)
+    twin.update_priority(late["index"], torch.full((8,), 50.0))  # drawn before the state was taken
+    np.testing.assert_allclose(slots_of(twin).masses[late["index"]], 50.0 + 1e-6)
+    assert twin.sampler.unmatched_updates == unmatched
+
+
+def test_samples_from_before_the_buffer_was_emptied_refresh_nothing():
+    buffer = new_buffer(Prioritized(alpha=1.0), batch_size=8, errors="absolute", prefetch=2)
+    buffer.extend(new_entries())
+    samples = [buffer.sample() for _ in range(3)]
+    buffer.empty()
+    buffer.update_priority(samples[0]["index"], torch.full((8,), 7.0))
+    buffer.extend(new_entries())
+    for sample in samples[1:]:
+        buffer.update_priority(sample["index"], torch.full((8,), 7.0))
+    assert (slots_of(buffer).masses == 1.0).all() and buffer.sampler.unmatched_updates == 24
+    for _ in range(4):  # the queue still holds samples of what was there
+        sample = buffer.sample()
+        buffer.update_priority(sample["index"], torch.full((8,), 3.0))
+    np.testing.assert_allclose(slots_of(buffer).masses[sample["index"]], 3.0 + 1e-6)
+
+
+def test_priorities_for_entries_that_were_not_sampled_are_dropped_and_counted():
+    buffer = fill(new_buffer(Prioritized()))
+    buffer.update_priority(buffer.sampler.replay._open.rows()[:, 2], torch.ones(8))  # the last
+    masses = slots_of(buffer).masses
+    with pytest.warns(UserWarning, match="2 TD errors were dropped.*TorchRL sampled"):
+        buffer.update_priority(torch.tensor([0, 1]), torch.ones(2))
+    assert buffer.sampler.unmatched_updates == 2
+    assert np.array_equal(masses, slots_of(buffer).masses)
 
 
 def test_errors_of_overwritten_entries_are_dropped():
@@ -190,8 +281,6 @@ def test_bad_errors_change_nothing(bad):
     with pytest.raises(ValueError, match="TD error"):
         buffer.update_tensordict_priority(sample)
     assert np.array_equal(masses, slots_of(buffer).masses)
-    with pytest.raises(ValueError, match="none of the last"):
-        buffer.update_priority(torch.tensor([0, 1]), torch.ones(2))
 
 
 @strategies
@@ -228,10 +317,67 @@ def test_a_storage_filled_before_is_read_whole():
     ReplayBuffer(storage=storage).extend(entries([1, 1, 2], [0, 0, 1]))
     for strategy in (Prioritized(), SiblingSample()):
         buffer = TensorDictReplayBuffer(
-            storage=storage, sampler=SiblingSampler(CAPACITY, strategy, seed=0), batch_size=9
+            storage=storage,
+            sampler=SiblingSampler(CAPACITY, strategy, seed=0, errors="squared"),
+            batch_size=9,
         )
         assert set(buffer.sample()["index"].tolist()) <= {0, 1, 2}
         assert slots_of(buffer).live_slots.tolist() == [0, 1, 2]
+
+
+def same_groups(buffer) -> None:
+    """Siblings are what is equal in the storage as it is now."""
+    buffer.sample()
+    stored, groups = buffer[:], slots_of(buffer).groups
+    keys = list(zip(stored["observation"].tolist(), stored["action"].tolist(), strict=True))
+    for i, mine in enumerate(keys):
+        for j, theirs in enumerate(keys):
+            assert (mine == theirs) == (groups[i] == groups[j])
+
+
+@pytest.mark.parametrize("storage", [LazyTensorStorage, LazyStackStorage, ListStorage])
+def test_entries_replaced_in_place_join_their_new_group(storage):
+    """`buffer[i] = td` tells no sampler, alone or beside writes that do."""
+    buffer = TensorDictReplayBuffer(
+        storage=storage(CAPACITY),
+        sampler=SiblingSampler(CAPACITY, SiblingSample(alpha=1.0), seed=0, errors="absolute"),
+        batch_size=64,
+        collate_fn=torch.stack if storage is ListStorage else None,
+    )
+    buffer.extend(entries(np.arange(12) % 3, np.zeros(12, dtype=np.int64)))
+    same_groups(buffer)
+    sample = buffer.sample()
+    buffer.update_priority(sample["index"], torch.full((64,), 4.0))
+    refreshed_slots = np.unique(sample["index"])
+    buffer[0] = entries([1], [0])[0]
+    same_groups(buffer)
+    masses = slots_of(buffer).masses
+    assert masses[0] == pytest.approx(4.0 + 1e-6)  # as new; others keep their priority
+    np.testing.assert_allclose(masses[refreshed_slots], 4.0 + 1e-6)
+    buffer[1] = entries([2], [1])[0]
+    buffer.extend(entries([1, 2], [1, 1]))
+    buffer[torch.tensor([4, 5])] = entries([9, 9], [0, 0])
+    same_groups(buffer)
+    buffer.add(entries([9], [0])[0])
+    buffer[3] = entries([9], [0])[0]
+    same_groups(buffer)
+    assert len(slots_of(buffer)) == 15
+    ok, why = slots_of(buffer).check_valid()
+    assert ok, why
+
+
+def test_a_storage_partly_filled_before_is_read_whole():
+    storage = LazyTensorStorage(CAPACITY)
+    ReplayBuffer(storage=storage).extend(entries([1, 1, 2], [0, 0, 1]))
+    buffer = TensorDictReplayBuffer(
+        storage=storage,
+        sampler=SiblingSampler(CAPACITY, SiblingSample(), errors="absolute"),
+        batch_size=4,
+    )
+    ReplayBuffer(storage=storage)[1] = entries([2], [1])[0]
+    buffer.sample()
+    buffer.add(entries([5], [0])[0])
+    same_groups(buffer)
 
 
 def test_emptied_buffers_forget():
@@ -247,7 +393,7 @@ def test_a_writer_that_keeps_the_best():
     """It chooses slots itself and declines some entries."""
     buffer = TensorDictReplayBuffer(
         storage=LazyTensorStorage(5),
-        sampler=SiblingSampler(5, SiblingSample(), seed=0),
+        sampler=SiblingSampler(5, SiblingSample(), seed=0, errors="squared"),
         writer=TensorDictMaxValueWriter(rank_key=("next", "reward")),
         batch_size=32,
     )
@@ -281,6 +427,8 @@ def test_keys_elsewhere_and_key_functions():
 @pytest.mark.parametrize(
     ("strategy", "options", "message"),
     [
+        (SiblingSample(), {"errors": None}, r"squared .* others absolute ones: give loss=\.\.\."),
+        (SiblingSample(), {"loss": object()}, "not both"),
         (SiblingAverage(), {}, "TorchRL computes each target itself"),
         (SiblingModel(), {"key": lambda obs, action: 0}, "SiblingModel with a key function"),
         (SiblingSample(), {"beta": 1.5}, "beta"),
@@ -289,18 +437,51 @@ def test_keys_elsewhere_and_key_functions():
 )
 def test_what_cannot_be_expressed_is_refused(strategy, options, message):
     with pytest.raises(ValueError, match=message):
-        SiblingSampler(8, strategy, **options)
+        SiblingSampler(8, strategy, **{"errors": "squared", **options})
+
+
+def test_a_missing_observation_names_the_option():
+    buffer = new_buffer(SiblingSample())
+    new = entries([1, 2], [0, 0])
+    new["pixels"] = new.pop("observation")
+    buffer.extend(new)
+    with pytest.raises(KeyError, match=r"no 'observation', only .*'pixels'.*observation_key"):
+        buffer.sample(2)
+
+
+def test_observations_that_numpy_cannot_hold_are_grouped():
+    buffer = new_buffer(SiblingSample())
+    new = entries([1, 1, 2], [0, 0, 0])
+    new["observation"] = new["observation"].bfloat16()
+    buffer.extend(new)
+    buffer.sample(2)
+    groups = slots_of(buffer).groups
+    assert groups[0] == groups[1] != groups[2]
+
+
+def test_a_state_can_be_read_by_torch_load_as_it_is(tmp_path):
+    buffer = fill(new_buffer(SiblingModel(alpha=0.8)))
+    torch.save(buffer.sampler.state_dict(), tmp_path / "sampler.pt")
+    twin = new_buffer(SiblingModel(alpha=0.8))
+    twin.sampler.load_state_dict(torch.load(tmp_path / "sampler.pt"))
+    assert np.array_equal(slots_of(twin).masses, slots_of(buffer).masses)
+    twin._storage.load_state_dict(buffer._storage.state_dict())
+    assert torch.equal(twin.sample(8)["index"], buffer.sample(8)["index"])
 
 
 def test_storages_that_do_not_fit_are_refused():
     small = TensorDictReplayBuffer(
-        storage=LazyTensorStorage(9), sampler=SiblingSampler(8, Prioritized()), batch_size=2
+        storage=LazyTensorStorage(9),
+        sampler=SiblingSampler(8, Prioritized(), errors="squared"),
+        batch_size=2,
     )
     small.extend(entries([1], [0]))
     with pytest.raises(ValueError, match="at most 8 slots"):
         small.sample()
     plain = ReplayBuffer(
-        storage=ListStorage(8), sampler=SiblingSampler(8, SiblingSample()), batch_size=2
+        storage=ListStorage(8),
+        sampler=SiblingSampler(8, SiblingSample(), errors="squared"),
+        batch_size=2,
     )
     plain.extend([1, 2, 3])
     with pytest.raises(TypeError, match="tensordicts"):

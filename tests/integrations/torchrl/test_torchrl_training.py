@@ -17,7 +17,7 @@ STEPS = 2_000
 
 def learnt(strategy, seed: int):
     """Action values, averaged over the second half of a run: each draw of the 100 moves them."""
-    values = train(SiblingSampler(STEPS, strategy, seed=seed), seed, STEPS)
+    values = train(SiblingSampler(STEPS, strategy, seed=seed, errors="squared"), seed, STEPS)
     return values[len(values) // 2 :].mean(axis=0)
 
 
