@@ -15,12 +15,12 @@ import numpy as np
 
 from sibling_replay.integrations import host
 from sibling_replay.integrations.host_replay import HostReplay
+from sibling_replay.integrations.tianshou_watch import WeightWatch
 from sibling_replay.replay.arrays import I64
 from sibling_replay.schema import KeyFunction
 from sibling_replay.strategies import Strategy, Uniform
 
 with host("Tianshou", "tianshou"):
-    import torch
     from tianshou.data import Batch, ReplayBuffer, VectorReplayBuffer, to_numpy
 
 
@@ -37,7 +37,7 @@ class _Siblings(ReplayBuffer):
         self.strategy = strategy
         self.replay = HostReplay("Tianshou", self.maxsize, strategy, key, random_seed)
         self._host_draws = isinstance(strategy, Uniform)
-        self._watch = _WeightWatch()
+        self._watch = WeightWatch()
         self.set_beta(beta)
 
     def set_beta(self, beta: float) -> None:
@@ -77,30 +77,56 @@ class _Siblings(ReplayBuffer):
         batch = self[slots]
         if weights is not None:
             batch.weight = weights
-            if not self._watch.satisfied and (weights != 1.0).any():
-                batch = _WatchedBatch(batch)
-                object.__setattr__(batch, "watch", self._watch)
+            batch = self._watch.hand_out(batch, weights)
         return batch, slots
 
     def update_weight(self, index: Any, new_weight: Any) -> None:
         """Refresh priorities with the TD errors of a sampled batch, by the strategy's rule."""
-        self._watch.check()
+        self._watch.check(new_weight)
         if not self._host_draws:
             self.replay.refresh(np.asarray(index), to_numpy(new_weight).reshape(-1))
 
+    @property
+    def unmatched_updates(self) -> int:
+        """TD errors handed to `update_weight` that are of no batch that awaits them: dropped."""
+        return self.replay.unmatched_updates
+
     def _draw(self, batch_size: int | None) -> tuple[I64, Any]:
-        if self._host_draws or batch_size is None or batch_size <= 0 or len(self) == 0:
-            return super().sample_indices(batch_size), None
+        if self._host_draws or batch_size is None or batch_size <= 0:
+            slots = super().sample_indices(batch_size)
+            if not self._host_draws:
+                self.replay.read(slots)
+            return slots, None
+        if len(self) == 0:
+            raise ValueError("cannot sample from an empty buffer: collect transitions first")
         return self.replay.draw(batch_size, self.beta)
 
     def _register(self, slots: Any) -> None:
         """Tell the sampler what Tianshou has written, as Tianshou would read it."""
         if self._host_draws or len(slots) == 0:
             return
+        self.replay.put(slots, *self._observations_and_actions(slots))
+        if self.stack_num > 1 and self.strategy.needs_groups:
+            self._forget_cut_stacks(slots)
+
+    def _observations_and_actions(self, slots: Any) -> tuple[Any, Any]:
         obs = self.get(slots, "obs")
         if isinstance(obs, Batch) and self.strategy.needs_groups and self.replay.exact:
             raise TypeError("observations of several parts need a key function: key(obs, act)")
-        self.replay.put(slots, obs, self._meta.act[slots])
+        return obs, self._meta.act[slots]
+
+    def _forget_cut_stacks(self, slots: Any) -> None:
+        """The entries after those just written are the oldest of their ring: if the frames that
+        their stacks began with are overwritten, they no longer read what they were stored as."""
+        edges = self.subbuffer_edges
+        ring = np.searchsorted(edges, slots, side="right") - 1
+        start, size = edges[ring], edges[ring + 1] - edges[ring]
+        steps = np.arange(1, self.stack_num)[:, None]
+        after = np.setdiff1d(start + (slots - start + steps) % size, slots)
+        assert self.replay.sampler is not None
+        after = after[self.replay.sampler.holds(after)]
+        if after.size:
+            self.replay.forget_changed(after, *self._observations_and_actions(after))
 
     def _register_anew(self) -> None:
         self.replay.clear()
@@ -108,48 +134,18 @@ class _Siblings(ReplayBuffer):
             self._register(super().sample_indices(0))
 
 
-class _WeightWatch:
-    """Whether a loss uses the importance weights: those it uses get a gradient."""
-
-    def __init__(self) -> None:
-        self.satisfied = False
-        self.weights: torch.Tensor | None = None  # handed out, their gradient not looked at yet
-
-    def check(self) -> None:
-        if self.weights is None:
-            return
-        self.satisfied, self.weights = self.weights.grad is not None, None
-        if not self.satisfied:
-            raise ValueError(
-                "the loss did not use the importance weights. Tianshou's DQN drops them when "
-                "huber_loss_delta is set: leave it None"
-            )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """A copied or loaded buffer may serve another loss: it watches anew."""
-        return _WeightWatch, ()
-
-
-class _WatchedBatch(Batch):
-    """A batch whose weights, when the algorithm takes them out for its loss, are watched."""
-
-    __slots__ = ("watch",)  # all else that a batch has is data
-
-    def pop(self, key: str, default: Any = None) -> Any:
-        value = super().pop(key, default)
-        if key == "weight" and isinstance(value, torch.Tensor):
-            self.watch.weights = value = value.detach().requires_grad_()
-        return value
-
-
 class SiblingReplayBuffer(_Siblings):
-    """A buffer for one environment, drawn by a strategy.
+    """A buffer for one environment, drawn by a strategy; for several there is
+    `SiblingVectorReplayBuffer`.
 
     strategy: Uniform, Prioritized, SiblingSample or SiblingModel.
     beta: exponent of the importance weights, until `set_beta`.
     key: key(obs, act) -> integer or array: entries with equal results are siblings. By default
         equal observation and action.
     random_seed, options: as of Tianshou's `ReplayBuffer`; the seed is of the draws as well.
+
+    With groups and `stack_num` above 1, an entry is no longer drawn once the first frames of its
+    stack are overwritten. That is so for at most the stack_num - 1 oldest entries of a full ring.
     """
 
     def __init__(
@@ -164,6 +160,20 @@ class SiblingReplayBuffer(_Siblings):
     ) -> None:
         super().__init__(size, random_seed=random_seed, **options)
         self._set_up(strategy, beta, key, random_seed)
+
+    @property
+    def options(self) -> Any:
+        """What Tianshou's managers of several buffers ask for first, and nobody else."""
+        if self._host_draws:
+            return self._options
+        raise TypeError(
+            "a ReplayBufferManager would draw from SiblingReplayBuffers without their strategy: "
+            "use SiblingVectorReplayBuffer(total_size, buffer_num, strategy)"
+        )
+
+    @options.setter
+    def options(self, options: Any) -> None:
+        self._options = options
 
 
 class SiblingVectorReplayBuffer(_Siblings, VectorReplayBuffer):

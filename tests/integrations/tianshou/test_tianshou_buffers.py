@@ -7,7 +7,14 @@ import pickle
 
 import numpy as np
 import pytest
-from tianshou.data import Batch, ReplayBuffer, VectorReplayBuffer
+from tianshou.data import (
+    Batch,
+    CachedReplayBuffer,
+    PrioritizedReplayBufferManager,
+    ReplayBuffer,
+    ReplayBufferManager,
+    VectorReplayBuffer,
+)
 from tianshou_kit import transition
 
 from sibling_replay import Prioritized, SiblingAverage, SiblingModel, SiblingSample, Uniform
@@ -127,7 +134,7 @@ def test_model_refreshes_the_anchor_not_the_slot_of_the_outcome(make):
     buffer = make(SiblingModel(alpha=0.8))
     masses = buffer.replay.sampler.masses
     _, indices = buffer.sample(16)
-    anchors = buffer.replay._open[-1].anchors.copy()
+    anchors = buffer.replay._open.rows()[-16:, 3]
     groups = buffer.replay.sampler.groups
     assert (anchors != indices).any() and np.array_equal(groups[anchors], groups[indices])
     errors = np.linspace(-1.0, 2.0, 16)
@@ -146,8 +153,7 @@ def test_several_draws_may_await_their_errors():
     for indices in drawn:
         buffer.update_weight(indices, np.ones(4))
     assert buffer.replay.sampler.dropped_updates == before + 12
-    with pytest.raises(ValueError, match="none of the last"):
-        buffer.update_weight(np.array([0, 1]), np.ones(2))
+    assert buffer.unmatched_updates == 0
 
 
 def test_bad_errors_change_nothing():
@@ -169,6 +175,37 @@ def test_the_whole_buffer_is_tianshous(make):
     assert sorted(indices) == buffer.replay.sampler.live_slots.tolist()
     assert "weight" not in batch
     assert len(buffer[:]) == len(buffer)
+
+
+@makers
+@pytest.mark.parametrize("size", [0, None])
+def test_errors_of_the_whole_buffer_refresh_it(make, size):
+    """`algorithm.update(sample_size=0 or None)` trains on everything and hands back its errors."""
+    buffer = make(SiblingSample(alpha=0.8))
+    masses = buffer.replay.sampler.masses
+    _, indices = buffer.sample(size)
+    errors = np.random.default_rng(0).exponential(size=len(indices))
+    buffer.update_weight(indices, errors)
+    expected = refreshed(masses, indices, errors, 0.8)
+    np.testing.assert_allclose(buffer.replay.sampler.masses, expected, rtol=1e-11)
+    assert buffer.unmatched_updates == 0
+
+
+def test_errors_of_no_batch_are_dropped_and_counted():
+    buffer = single_buffer(Prioritized())
+    masses = buffer.replay.sampler.masses
+    with pytest.warns(UserWarning, match="2 TD errors were dropped.*Tianshou sampled"):
+        buffer.update_weight(np.array([0, 1]), np.ones(2))
+    buffer.update_weight(np.array([0, 1]), np.ones(2))
+    assert buffer.unmatched_updates == 4 and np.array_equal(masses, buffer.replay.sampler.masses)
+
+
+@makers
+def test_an_empty_buffer_says_so(make):
+    buffer = make(SiblingSample(), steps=0)
+    with pytest.raises(ValueError, match="empty buffer: collect"):
+        buffer.sample(4)
+    assert buffer.sample_indices(0).size == 0
 
 
 @makers
@@ -246,6 +283,70 @@ def test_stacked_frames_are_the_key_as_tianshou_reads_them():
     groups = buffer.replay.sampler.groups[:4]
     assert groups[0] != groups[2] and groups[1] == groups[3]
     assert buffer.sample(3)[0].obs.shape == (3, 2)
+
+
+@pytest.mark.parametrize("rings", [1, 2])
+def test_stacks_cut_by_the_ring_are_not_drawn(rings):
+    """Whatever is drawn still reads the stack that it was grouped by."""
+    size, stack = 12, 4
+    if rings == 1:
+        buffer = SiblingReplayBuffer(size, SiblingSample(), stack_num=stack)
+    else:
+        buffer = SiblingVectorReplayBuffer(rings * size, rings, SiblingSample(), stack_num=stack)
+    rng, most_cut = np.random.default_rng(0), 0
+    for step in range(60):
+        new = [
+            transition(int(rng.integers(2)), 0, terminated=bool(rng.random() < 0.1))
+            for _ in range(rings)
+        ]
+        buffer.add(new[0] if rings == 1 else Batch.stack(new))
+        live = buffer.replay.sampler.live_slots
+        cut = len(buffer) - len(live)
+        assert cut == 0 if step < size else cut <= rings * (stack - 1)
+        most_cut = max(most_cut, cut)
+        stacks, groups = buffer.get(live, "obs"), buffer.replay.sampler.groups[live]
+        for i in range(len(live)):
+            for j in range(i):
+                assert (stacks[i] == stacks[j]).all() == (groups[i] == groups[j])
+        _, indices = buffer.sample(8)
+        assert np.isin(indices, live).all()
+        buffer.update_weight(indices, rng.random(8))
+    everything = buffer.sample_indices(0)
+    buffer.update_weight(everything, np.full(len(everything), 5.0))
+    assert buffer.unmatched_updates == cut  # they are read, but hold no priority
+    assert most_cut == rings * (stack - 1)
+    ok, why = buffer.replay.sampler.check_valid()
+    assert ok, why
+
+
+def test_a_key_function_gets_one_observation_and_one_action():
+    """As `ReplayBuffer` hands them over: a NumPy scalar of a discrete action, else arrays."""
+    seen = []
+
+    def key(obs, act):
+        seen.append((obs, act))
+        return 0
+
+    for act in (1, np.ones(2, np.float32)):
+        buffer = SiblingVectorReplayBuffer(8, 2, SiblingSample(), key=key)
+        buffer.add(Batch.stack([transition(np.zeros(3, np.float32), act)] * 2))
+    (obs, scalar), (_, vector) = seen[0], seen[2]
+    assert type(obs) is np.ndarray and obs.shape == (3,)
+    assert isinstance(scalar, np.integer) and scalar == 1
+    assert type(vector) is np.ndarray and vector.shape == (2,)
+
+
+def test_a_manager_of_our_buffers_is_refused():
+    """It would draw slot 0 of each, without weights."""
+    buffers = [SiblingReplayBuffer(4, SiblingSample()) for _ in range(2)]
+    for manager in (ReplayBufferManager, PrioritizedReplayBufferManager):
+        with pytest.raises(TypeError, match="SiblingVectorReplayBuffer"):
+            manager(buffers)
+    with pytest.raises(TypeError, match="SiblingVectorReplayBuffer"):
+        CachedReplayBuffer(buffers[0], 2, 4)
+    uniform = ReplayBufferManager([SiblingReplayBuffer(4, Uniform()) for _ in range(2)])
+    uniform.add(Batch.stack([transition(1, 0)] * 2))
+    assert set(uniform.sample_indices(64)) == {0, 4}
 
 
 @pytest.mark.parametrize(
