@@ -9,6 +9,7 @@ absolute TD errors that the learner hands back refresh priorities. `Uniform` lea
 from __future__ import annotations
 
 import copy
+import sys
 from itertools import chain, islice
 from typing import Any
 
@@ -17,11 +18,17 @@ import numpy as np
 from sibling_replay.checkpoint import StateError
 from sibling_replay.integrations import host
 from sibling_replay.integrations.host_replay import HostReplay
-from sibling_replay.integrations.rllib_storage import SlottedEpisodes, check_form, compared
+from sibling_replay.integrations.rllib_storage import (
+    SlottedEpisodes,
+    check_form,
+    compared,
+    one_by_one,
+)
 from sibling_replay.schema import KeyFunction
 from sibling_replay.strategies import Strategy, Uniform
 
 with host("RLlib", "rllib"):
+    from ray.rllib.algorithms.algorithm import Algorithm
     from ray.rllib.algorithms.dqn import DQN
     from ray.rllib.env.single_agent_episode import SingleAgentEpisode
     from ray.rllib.utils import force_list
@@ -69,6 +76,7 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
             metrics_num_episodes_for_smoothing=metrics_num_episodes_for_smoothing,
         )
         self.replay = HostReplay("RLlib", capacity, strategy, key, seed)
+        self._learners_checked = False
         self.strategy, self.beta = strategy, beta
         self._exact = strategy.needs_groups and key is None
         self._last_sampled_indices: list[int] = []
@@ -98,8 +106,7 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
         if self._exact:
             obs, actions = compared(episode, slice(steps.start, steps.stop))
         elif self.strategy.needs_groups:
-            obs = [episode.get_observations(t) for t in steps]
-            actions = [episode.get_actions(t) for t in steps]
+            obs, actions = one_by_one(episode, steps)
         self.replay.put(np.array(slots), obs, actions)
 
     def _emptied(self, slots: list[int]) -> None:
@@ -112,6 +119,9 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
             options = {"n_step": 1, "sample_episodes": True, **options}
             drawn: list[SingleAgentEpisode] = EpisodeReplayBuffer.sample(self, num_items, **options)
             return drawn
+        if not self._learners_checked:
+            self._learners_checked = True
+            _refuse_several_learners(_config_of_caller())
         return self._draw(num_items, **options)
 
     def _draw(
@@ -150,13 +160,22 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
 
     def update_priorities(self, priorities: Any, module_id: str | None = None) -> None:
         """Refresh with the TD errors of the last draw, by the strategy's rule."""
-        if not self._host_draws:
+        if self._host_draws:
+            return
+        if self._last_sampled_indices:
             self.replay.refresh(np.array(self._last_sampled_indices), priorities)
-            self._last_sampled_indices = []
+        else:  # of a draw from before the state was set
+            self.replay.unmatched_updates += np.size(priorities)
+
+    @property
+    def unmatched_updates(self) -> int:
+        """TD errors that are of no draw that awaits them: dropped."""
+        return self.replay.unmatched_updates
 
     def get_state(self) -> dict[str, Any]:
         """All that `set_state` needs to go on where this was."""
-        state = EpisodeReplayBuffer.get_state(self) | {"rng": self.rng.bit_generator.state}
+        state = EpisodeReplayBuffer.get_state(self)
+        state |= {"rng": self.rng.bit_generator.state, "beta": self.beta}
         if not self._host_draws:
             state |= {"n_step": self.n_step, "free": self._free, "replay": self.replay.state_dict()}
         return copy.deepcopy(state)
@@ -172,15 +191,33 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
         self.episodes.clear()  # else RLlib keeps them
         EpisodeReplayBuffer.set_state(self, state)
         self.rng.bit_generator.state = state["rng"]
+        self.beta = state.get("beta", self.beta)  # states of older versions have none
         self._last_sampled_indices = []
+
+
+def _refuse_several_learners(config: Any) -> None:
+    if config is not None and config.num_learners > 1:
+        # each takes every other entry: errors come back in that order
+        raise ValueError("num_learners must be at most 1: TD errors are refreshed by order")
+
+
+def _config_of_caller() -> Any:
+    """The configuration of the algorithm that is sampling, if one is. RLlib makes buffers from
+    their own options alone, so that one cannot know its algorithm; but it can see who calls."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        caller = frame.f_locals.get("self")
+        if isinstance(caller, Algorithm):
+            return caller.config
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
 
 
 class SiblingDQN(DQN):
     """RLlib's DQN with checkpoints that hold the replay buffer, which its own leave out."""
 
     def setup(self, config: Any) -> None:
-        if config.num_learners > 1:  # each takes every other entry: errors come back in that order
-            raise ValueError("num_learners must be at most 1: TD errors are refreshed by order")
+        _refuse_several_learners(config)
         super().setup(config)
 
     def get_state(

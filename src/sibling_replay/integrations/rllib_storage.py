@@ -162,6 +162,20 @@ def compared(episode: SingleAgentEpisode, steps: int | slice) -> tuple[NDArray[A
     return np.asarray(episode.get_observations(steps)), actions
 
 
+def one_by_one(episode: SingleAgentEpisode, steps: range) -> tuple[list[Any], list[Any]]:
+    """Observations and actions as a key function gets them: NumPy scalars and arrays, whatever the
+    episode keeps; dictionaries and tuples as they are."""
+    obs = [_plain(episode.get_observations(t)) for t in steps]
+    return obs, [_plain(episode.get_actions(t)) for t in steps]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict | tuple):
+        return value
+    array = np.asarray(value)
+    return (array.astype(np.int64) if array.dtype.kind in "iu" and array.ndim == 0 else array)[()]
+
+
 def check_form(episodes: Iterable[SingleAgentEpisode]) -> None:
     """Refuse what cannot be compared: several parts, or not of the first episode's form."""
     first = None

@@ -146,6 +146,20 @@ def test_a_restored_buffer_goes_on_where_it_was(strategy):
             assert np.array_equal(twin.replay.sampler.masses, buffer.replay.sampler.masses)
 
 
+def test_beta_and_open_draws_are_part_of_the_state():
+    buffer = filled(SiblingSample(alpha=0.8))
+    buffer.beta = 0.9
+    state = pickle.loads(pickle.dumps(buffer.get_state()))
+    twin = SiblingEpisodeReplayBuffer(CAPACITY, strategy=SiblingSample(alpha=0.8), beta=0.4)
+    twin.set_state(state)
+    assert twin.beta == 0.9
+    update(twin, np.ones(8))  # of a draw from before
+    assert twin.unmatched_updates == 8
+    del state["beta"]
+    twin.set_state(state)
+    assert twin.beta == 0.9
+
+
 def test_a_state_of_another_form_changes_nothing():
     buffer = filled(SiblingSample(alpha=0.8))
     for other in (

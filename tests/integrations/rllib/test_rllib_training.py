@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from bandit_effect import RISKY, SAFE, learnt_by_both
+from ray.rllib.algorithms.dqn import DQN, DQNConfig
 from readme_blocks import code_below
-from rllib_kit import action_values, bandit_config, bandit_dqn, check
+from rllib_kit import action_values, bandit_config, bandit_dqn, check, random_episode
 
 from sibling_replay import Prioritized, SiblingSample, Uniform
-from sibling_replay.integrations.rllib import BUFFER, SiblingDQN
+from sibling_replay.integrations.rllib import BUFFER, SiblingDQN, SiblingEpisodeReplayBuffer
 
 SEEDS = (0, 100, 200)  # apart: the eight environments of a run take this seed and the next seven
 STEPS = 400
@@ -118,11 +119,12 @@ def test_a_checkpoint_restores_the_buffer_and_goes_on(tmp_path):
     dqn = bandit_dqn(2, ours(SiblingSample(alpha=0.6)))
     for _ in range(30):
         dqn.training_step()
+    dqn.local_replay_buffer.beta = 0.7  # as a schedule would
     dqn.save_to_path(tmp_path / "checkpoint")
     twin = SiblingDQN.from_checkpoint(tmp_path / "checkpoint")
     assert np.array_equal(action_values(twin), action_values(dqn))
     buffers = [dqn.local_replay_buffer, twin.local_replay_buffer]
-    assert len(buffers[0]) == len(buffers[1]) > 100
+    assert len(buffers[0]) == len(buffers[1]) > 100 and buffers[1].beta == 0.7
     for step in range(10):
         contents = [
             [
@@ -146,6 +148,27 @@ def test_several_learners_are_refused():
     config = bandit_config(0, ours(Prioritized())).learners(num_learners=2)
     with pytest.raises(ValueError, match="num_learners"):
         config.build_algo()
+
+
+def test_several_learners_of_a_plain_dqn_are_refused_before_it_learns():
+    """RLlib does not tell a buffer of its algorithm: that shows when it samples."""
+    buffer = SiblingEpisodeReplayBuffer(60, strategy=Prioritized())
+    buffer.add(random_episode(np.random.default_rng(0), 20))
+
+    class Several(DQN):
+        """Only what the buffer looks at: two learners would need two processes more."""
+
+        def __init__(self, learners: int) -> None:
+            self.config = DQNConfig().learners(num_learners=learners)
+            self.stop = self.cleanup = lambda: None
+
+        def training_step(self):
+            return buffer.sample(num_items=4)
+
+    with pytest.raises(ValueError, match="num_learners must be at most 1"):
+        Several(2).training_step()
+    buffer._learners_checked = False
+    assert len(Several(1).training_step()) == 4
 
 
 def test_n_steps_are_the_algorithms():
