@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import pickle
 import re
 import zipfile
 
@@ -312,6 +313,14 @@ def test_foreign_and_damaged_files_are_refused(tmp_path, capsys):
     said = capsys.readouterr()
     assert said.out == "" and "Traceback" not in said.err
     assert "is empty" in said.err and "nowhere.npz: No such file" in said.err
+
+
+def test_a_pickle_is_not_opened_and_the_way_from_sb3_is_named(tmp_path, capsys):
+    """What SB3's save_replay_buffer writes."""
+    (tmp_path / "buffer.pkl").write_bytes(pickle.dumps({"reward": np.zeros(3)}))
+    assert run("diagnose", tmp_path / "buffer.pkl") == 2
+    said = re.sub(r"\s+", " ", capsys.readouterr().err)
+    assert "a pickle" in said and "sibling_replay.integrations.sb3.export(model, path)" in said
 
 
 def test_options_that_do_not_fit_a_saved_buffer_are_refused(tmp_path, capsys):

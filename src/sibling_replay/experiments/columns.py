@@ -147,7 +147,13 @@ def open_columns(path: Path) -> Iterator[Columns | None]:
     elif start[:2] == b"PK":
         yield _open_npz(path)
     else:
-        raise BadFile(f"{path} is neither a saved buffer, nor an .npz, nor a Parquet file")
+        hint = ""
+        if start[:1] == b"\x80":  # how a pickle begins
+            hint = (
+                ". It looks like a pickle, which is code and is not opened: of Stable-Baselines3, "
+                "write the columns with sibling_replay.integrations.sb3.export(model, path)"
+            )
+        raise BadFile(f"{path} is neither a saved buffer, nor an .npz, nor a Parquet file{hint}")
 
 
 def _open_npz(path: Path) -> Columns | None:

@@ -13,12 +13,14 @@ Columns of an `.npz` or Parquet, a row per stored transition:
                               reward + gamma (1 - done) q_next, where done = terminated or truncated
     group                     optional: equal values are siblings; else equal (obs, action) are
 
-Of two alternatives that are both there, the first is read. Other columns are for `--group-by`.
+Of two alternatives that are both there, the first is read. An export by one of our adapters also has
+a header with the alpha of its buffer. Other columns are for `--group-by`.
 A column that is not needed is not read. Rows are counted from 0.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,7 +138,7 @@ def _saved_masses(path: Path, buffer: ReplayBuffer, how: Reading) -> tuple[F64, 
 
 
 def _masses(file: Columns, how: Reading) -> tuple[F64, str]:
-    alpha = ALPHA if how.alpha is None else how.alpha
+    alpha = _alpha_of(file) if how.alpha is None else how.alpha
     if not 0.0 <= alpha < np.inf:
         raise BadFile(f"--alpha must be finite and not negative, got {alpha}")
     if file.has("priority"):
@@ -157,6 +159,17 @@ def _masses(file: Columns, how: Reading) -> tuple[F64, str]:
     unfit = ~((masses > 0) & np.isfinite(masses))
     _refuse(file, name, priority, unfit, f"its power {alpha:g} is not a positive number")
     return masses, f"{source}^{alpha:g}"
+
+
+def _alpha_of(file: Columns) -> float:
+    """The exponent that an adapter's export names in its header, or the paper's."""
+    header = file.read("header") if "header" in file.names else np.empty(0)
+    if header.dtype != np.uint8:  # none, or a column of the user's
+        return ALPHA
+    try:
+        return float(json.loads(header.tobytes()).get("alpha", ALPHA))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise BadFile(f"{file.path}: its header cannot be read: {error}") from error
 
 
 def _targets(
