@@ -9,6 +9,7 @@ absolute TD errors that the learner hands back refresh priorities. `Uniform` lea
 from __future__ import annotations
 
 import copy
+import os
 import sys
 from itertools import chain, islice
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 
 from sibling_replay.checkpoint import StateError
 from sibling_replay.integrations import host
+from sibling_replay.integrations.host_export import NextValues, drawable_slots, export_columns
 from sibling_replay.integrations.host_replay import HostReplay
 from sibling_replay.integrations.rllib_storage import (
     SlottedEpisodes,
@@ -193,6 +195,32 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
         self.rng.bit_generator.state = state["rng"]
         self.beta = state.get("beta", self.beta)  # states of older versions have none
         self._last_sampled_indices = []
+
+
+def export(
+    buffer: SiblingEpisodeReplayBuffer,
+    path: str | os.PathLike[str],
+    next_values: NextValues | None = None,
+    *,
+    gamma: float = 0.99,
+) -> None:
+    """Write a buffer to an .npz for `sibling-replay diagnose`.
+
+    next_values: maps next observations, [n, ...], to their values, [n], for the column q_next.
+    gamma: the discount per step, for the rewards of n steps.
+    """
+    slots = drawable_slots(buffer.replay)
+    places = [buffer._indices[slot] for slot in slots.tolist()]
+    steps = [buffer._transition(number, t, 1.0, gamma, False, False) for number, t in places]
+    columns = {
+        "obs": [step.get_observations(0) for step in steps],
+        "action": [step.get_actions(0) for step in steps],
+        "reward": [step.get_rewards(0) for step in steps],
+        "next_obs": [step.get_observations(1) for step in steps],
+        "terminated": [step.is_terminated for step in steps],
+        "truncated": [step.is_truncated for step in steps],
+    }
+    export_columns(path, buffer.replay, slots, columns, next_values)
 
 
 def _refuse_several_learners(config: Any) -> None:

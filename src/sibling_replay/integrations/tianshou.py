@@ -9,11 +9,13 @@ batch carries `weight`, the algorithm hands TD errors to `update_weight`, and `s
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 
 from sibling_replay.integrations import host
+from sibling_replay.integrations.host_export import NextValues, drawable_slots, export_columns
 from sibling_replay.integrations.host_replay import HostReplay
 from sibling_replay.integrations.tianshou_watch import WeightWatch
 from sibling_replay.replay.arrays import I64
@@ -194,3 +196,25 @@ class SiblingVectorReplayBuffer(_Siblings, VectorReplayBuffer):
             self, total_size, buffer_num, random_seed=random_seed, **options
         )
         self._set_up(strategy, beta, key, random_seed)
+
+
+def export(
+    buffer: SiblingReplayBuffer | SiblingVectorReplayBuffer,
+    path: str | os.PathLike[str],
+    next_values: NextValues | None = None,
+) -> None:
+    """Write a buffer to an .npz for `sibling-replay diagnose`.
+
+    next_values: maps next observations, [n, ...], to their values, [n], for the column q_next.
+    """
+    slots = drawable_slots(buffer.replay)
+    batch = buffer[slots]
+    columns = {
+        "obs": batch.obs,
+        "action": batch.act,
+        "reward": batch.rew,
+        "next_obs": batch.obs_next,
+        "terminated": batch.terminated,
+        "truncated": batch.truncated,
+    }
+    export_columns(path, buffer.replay, slots, columns, next_values)

@@ -10,6 +10,7 @@ none of its segment trees, and so works where TorchRL's compiled extension does 
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from sibling_replay.checkpoint import read_state, write_state
 from sibling_replay.integrations import host
+from sibling_replay.integrations.host_export import NextValues, drawable_slots, export_columns
 from sibling_replay.integrations.host_replay import HostReplay
 from sibling_replay.integrations.torchrl_losses import errors_written_by, warn_if_unweighted
 from sibling_replay.replay.arrays import I64
@@ -26,8 +28,8 @@ from sibling_replay.strategies import Strategy, Uniform
 
 with host("TorchRL", "torchrl"):
     import torch
-    from tensordict import is_tensor_collection, lazy_stack
-    from torchrl.data import ListStorage
+    from tensordict import is_tensor_collection, lazy_stack, unravel_key
+    from torchrl.data import Categorical, ListStorage, OneHot
     from torchrl.data.replay_buffers.samplers import PrioritizedSampler, RandomSampler
 
 
@@ -43,7 +45,9 @@ class SiblingSampler(PrioritizedSampler):
     errors: for any other loss, "squared" or "absolute": what it writes. Needed if there is no
         `loss`, except with Uniform.
     key: key(observation, action) -> integer or array: entries with equal results are siblings.
-        By default equal observation and action. It is given NumPy arrays.
+        By default equal observation and action. It gets NumPy arrays, as they are stored.
+    action_spec: of the environment. With it the key function gets a discrete action as a NumPy
+        scalar, as everywhere else in this library, however it is stored (one-hot, say).
     observation_key, action_key: where these are in the stored tensordicts.
     seed: of the draws. `Uniform` leaves them to TorchRL's own generator.
 
@@ -61,6 +65,7 @@ class SiblingSampler(PrioritizedSampler):
         loss: Any = None,
         errors: Literal["squared", "absolute"] | None = None,
         key: KeyFunction | None = None,
+        action_spec: Any = None,
         observation_key: Any = "observation",
         action_key: Any = "action",
         seed: int | None = None,
@@ -70,6 +75,8 @@ class SiblingSampler(PrioritizedSampler):
         self.strategy = strategy
         self.errors = _errors(strategy, loss, errors)
         self._keys = (observation_key, action_key)
+        self._one_hot = key is not None and isinstance(action_spec, OneHot)
+        self._categorical = key is not None and isinstance(action_spec, Categorical)
         self._uniform = RandomSampler() if isinstance(strategy, Uniform) else None
         self._written: dict[int, None] = {}  # slots the sampler has not been told yet, in order
         self._just_written = b""  # the slots of the last write, until their priorities are given
@@ -172,6 +179,10 @@ class SiblingSampler(PrioritizedSampler):
         obs = actions = None
         if self.strategy.needs_groups:
             obs, actions = (_column(storage, slots, key) for key in self._keys)
+            if self._one_hot:
+                actions = actions.argmax(axis=-1)
+            elif self._categorical:
+                actions = actions.reshape(slots.size)
         self.replay.put(slots, obs, actions, only_changed=only_changed)
 
     def _empty(self) -> None:
@@ -212,6 +223,36 @@ class SiblingSampler(PrioritizedSampler):
         header, arrays = read_state(Path(path))
         replay = {"header": header.pop("replay"), **arrays}
         self.load_state_dict({**header, "replay": replay})
+
+
+def export(
+    buffer: Any, path: str | os.PathLike[str], next_values: NextValues | None = None
+) -> None:
+    """Write a replay buffer with a SiblingSampler to an .npz for `sibling-replay diagnose`.
+
+    next_values: maps next observations, arrays of [n, ...], to their values, [n], for the column
+        q_next.
+    """
+    sampler, storage = buffer.sampler, buffer.storage
+    if not isinstance(sampler, SiblingSampler):
+        raise TypeError(f"export takes a buffer with a SiblingSampler, not {sampler!r}")
+    if len(storage):
+        sampler._read(storage)
+    slots = drawable_slots(sampler.replay)
+    observation, action = sampler._keys
+    where = {
+        "obs": observation,
+        "action": action,
+        "reward": ("next", "reward"),
+        "next_obs": unravel_key(("next", observation)),
+        "terminated": ("next", "terminated"),
+        "done": ("next", "done"),
+    }
+    columns = {name: _column(storage, slots, key) for name, key in where.items()}
+    for name in ("reward", "terminated", "done"):
+        columns[name] = columns[name].reshape(slots.size)
+    columns["truncated"] = columns.pop("done") & ~columns["terminated"]
+    export_columns(path, sampler.replay, slots, columns, next_values)
 
 
 def _errors(strategy: Strategy, loss: Any, errors: str | None) -> str | None:

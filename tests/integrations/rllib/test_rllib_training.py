@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from bandit_effect import RISKY, SAFE, learnt_by_both
 from ray.rllib.algorithms.dqn import DQN, DQNConfig
-from readme_blocks import code_below
+from readme_lake import check_export, check_siblings, run_snippet
 from rllib_kit import action_values, bandit_config, bandit_dqn, check, random_episode
 
 from sibling_replay import Prioritized, SiblingSample, Uniform
@@ -179,5 +179,8 @@ def test_n_steps_are_the_algorithms():
     wrong.stop()
 
 
-def test_the_readme():
-    exec(compile(code_below("RLlib"), "README.md", "exec"), {})
+def test_the_readme(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    buffer = run_snippet("RLlib")["dqn"].local_replay_buffer
+    check_siblings(buffer.replay.sampler)
+    check_export(buffer.replay.sampler, tmp_path / "lake.npz")

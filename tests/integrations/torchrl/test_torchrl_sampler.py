@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 import torch
 from torchrl.data import (
+    Bounded,
+    Categorical,
     LazyStackStorage,
     LazyTensorStorage,
     ListStorage,
+    OneHot,
     ReplayBuffer,
     TensorDictMaxValueWriter,
     TensorDictReplayBuffer,
@@ -422,6 +425,32 @@ def test_keys_elsewhere_and_key_functions():
     groups = slots_of(keyed).groups
     assert groups[0] == groups[1]
     assert len(set(groups[:4].tolist())) == 3, "siblings share their action"
+
+
+@pytest.mark.parametrize("kind", ["one-hot", "categorical", "a column", "continuous"])
+def test_a_key_function_gets_one_observation_and_one_action(kind):
+    """As `ReplayBuffer` hands them over: a NumPy scalar of a discrete action, else arrays."""
+    spec, actions = {
+        "one-hot": (OneHot(3), torch.eye(3, dtype=torch.int64)),
+        "categorical": (Categorical(3), torch.arange(3)),
+        "a column": (Categorical(3), torch.arange(3)[:, None]),
+        "continuous": (Bounded(0.0, 2.0, (1,)), torch.arange(3.0)[:, None]),
+    }[kind]
+    seen = []
+
+    def key(obs, action):
+        seen.append((obs, action))
+        return 0
+
+    buffer = new_buffer(SiblingSample(), key=key, action_spec=spec)
+    buffer.extend(entries([5, 6, 7], actions))
+    buffer.sample(2)
+    for i, (obs, action) in enumerate(seen[:3]):
+        assert type(obs) is np.ndarray and obs.tolist() == [5.0 + i]
+        if kind == "continuous":
+            assert type(action) is np.ndarray and action.tolist() == [float(i)]
+        else:
+            assert type(action) is np.int64 and action == i
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from bandit_effect import RISKY, SAFE, learnt_by_both
-from readme_blocks import code_below
+from readme_lake import check_export, check_siblings, run_snippet
 from torchrl.data.replay_buffers.samplers import RandomSampler
 from torchrl_kit import train
 
@@ -35,5 +35,10 @@ def test_uniform_is_the_stock_sampler():
     assert np.array_equal(ours, stock)
 
 
-def test_the_readme():
-    exec(compile(code_below("TorchRL"), "README.md", "exec"), {})
+def test_the_readme(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = run_snippet("TorchRL")
+    sampler = names["sampler"].replay.sampler
+    check_siblings(sampler)
+    found = check_export(sampler, tmp_path / "lake.npz")
+    assert found.targets is not None and np.ptp(found.targets) > 0
