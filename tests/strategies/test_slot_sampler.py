@@ -14,7 +14,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from sibling_replay import SlotSampler, Uniform
+from sibling_replay import Prioritized, SiblingAverage, SiblingSample, SlotSampler, Uniform
 from support import examples
 from support.averaging import averaged
 from support.chi_square import LawRejected, check_draws
@@ -215,3 +215,47 @@ def test_in_ring_order_it_is_the_buffer(name):
         assert np.array_equal(sampler.masses[:live], buffer.masses)
         for stated, expected in zip(sampler.probabilities(), buffer.probabilities(), strict=True):
             assert np.array_equal(stated[:live], expected)
+
+
+def test_slots_can_be_refreshed_by_themselves():
+    """As a whole batch would be; what was written or emptied since is dropped and counted."""
+    sampler = SlotSampler(6, Prioritized(alpha=1.0), seed=0)
+    sampler.put(np.arange(5))
+    date = sampler.clock
+    sampler.update_slots([0, 1, 0], [3.0, 2.0, 4.0], date)  # the last of a slot stays
+    np.testing.assert_allclose(sampler.masses, [4.0 + 1e-6, 2.0 + 1e-6, 1.0, 1.0, 1.0, 0.0])
+    sampler.put([1])
+    sampler.remove([2])
+    sampler.update_slots([1, 2, 3], [9.0, 9.0, 5.0], date)
+    assert sampler.dropped_updates == 2
+    np.testing.assert_allclose(sampler.masses[[1, 2, 3]], [4.0 + 1e-6, 0.0, 5.0 + 1e-6])
+    before = sampler.masses
+    for slots, errors, message in (
+        ([3, 4], [1.0, np.nan], "TD error 1 is nan"),
+        ([3, 4], [1.0], "expected 2 TD errors"),
+        ([5], [1.0], "slot 5 holds no entry"),
+        ([6], [1.0], "slot 6 is not one of 6"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            sampler.update_slots(slots, errors, sampler.clock)
+    assert np.array_equal(sampler.masses, before)
+    with pytest.raises(TypeError, match="update_priorities"):
+        SlotSampler(6, SiblingAverage()).update_slots([0], [1.0], 0)
+    uniform = SlotSampler(6, Uniform())
+    uniform.put([0])
+    uniform.update_slots([0], [7.0], uniform.clock)
+    assert uniform.masses[0] == 1.0
+
+
+def test_unchanged_entries_can_be_left_alone():
+    sampler = SlotSampler(6, SiblingSample(alpha=1.0), seed=0)
+    sampler.put([0, 1, 2], [7, 7, 8])
+    sampler.update_slots([0, 1, 2], [3.0, 4.0, 5.0], sampler.clock)
+    assert sampler.holds([0, 2, 3]).tolist() == [True, True, False]
+    assert sampler.changed([0, 1, 2, 3], [7, 8, 8, 8]).tolist() == [False, True, False, True]
+    sampler.put([0, 1, 2, 3], [7, 8, 8, 8], only_changed=True)
+    np.testing.assert_allclose(sampler.masses[:4], np.array([3.0, 5.0, 5.0, 5.0]) + 1e-6)
+    groups = sampler.groups
+    assert groups[0] != groups[1] == groups[2] == groups[3]
+    ok, why = sampler.check_valid()
+    assert ok, why
