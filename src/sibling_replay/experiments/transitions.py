@@ -13,8 +13,8 @@ Columns of an `.npz` or Parquet, a row per stored transition:
                               reward + gamma (1 - done) q_next, where done = terminated or truncated
     group                     optional: equal values are siblings; else equal (obs, action) are
 
-Of two alternatives that are both there, the first is read. An export by one of our adapters also has
-a header with the alpha of its buffer. Other columns are for `--group-by`.
+Of two alternatives that are both there, the first is read. An export by one of our adapters also
+has a header with the alpha of its buffer. Other columns are for `--group-by`.
 A column that is not needed is not read. Rows are counted from 0.
 """
 
