@@ -46,7 +46,8 @@ class SiblingDQN(DQN):
     double_q: the online network chooses the next action, the target network values it.
     loss: "huber" (SB3's) or "mse" (the paper's: Huber's minimiser is not the mean target, so it
         also undervalues rare, large outcomes that are replayed as often as they occur).
-    beta_initial, beta_final: exponent of the weights, linear over the run's time steps.
+    beta_initial, beta_final: exponent of the weights, linear over the run's time steps; SB3 may go
+        some steps beyond the total, at `beta_final`.
     """
 
     replay_buffer: SiblingReplayBuffer
@@ -115,8 +116,12 @@ class SiblingDQN(DQN):
 
     @property
     def beta(self) -> float:
-        """The exponent of the weights now: from initial to final as the run goes on."""
-        left = self._current_progress_remaining
+        """The exponent of the weights now: from initial to final as the run goes on.
+
+        SB3 stops after whole rollouts of all environments, so its remaining progress can end below
+        zero.
+        """
+        left = min(max(self._current_progress_remaining, 0.0), 1.0)
         return float(self.beta_final + (self.beta_initial - self.beta_final) * left)
 
     def train(self, gradient_steps: int, batch_size: int = 100) -> None:
