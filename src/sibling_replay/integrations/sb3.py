@@ -18,7 +18,7 @@ from gymnasium import spaces
 
 from sibling_replay.diagnostics import effective_sample_size
 from sibling_replay.integrations import host
-from sibling_replay.integrations.sb3_buffer import SiblingReplayBuffer, SiblingSamples
+from sibling_replay.integrations.sb3_buffer import FUNCTION, SiblingReplayBuffer, SiblingSamples
 from sibling_replay.integrations.statistics import group_statistics
 from sibling_replay.strategies import SiblingSample, Strategy, Uniform
 
@@ -42,7 +42,8 @@ class SiblingDQN(DQN):
 
     strategy: one of the five; `SiblingSample()` unless given. With `Uniform` and the defaults
         below it is the stock DQN, number for number.
-    key: what makes siblings, as in `sibling_replay.ReplayBuffer`.
+    key: what makes siblings, as in `sibling_replay.ReplayBuffer`. A function is code, so no file
+        holds it: give it again to `load`, unless the loaded model is only to predict.
     double_q: the online network chooses the next action, the target network values it.
     loss: "huber" (SB3's) or "mse" (the paper's: Huber's minimiser is not the mean target, so it
         also undervalues rare, large outcomes that are replayed as often as they occur).
@@ -73,6 +74,7 @@ class SiblingDQN(DQN):
         self.loss = loss
         self.beta_initial = beta_initial
         self.beta_final = beta_final
+        self._key_was_function = False  # of the saved model, while it is loaded
         self._measured_at: int | None = None  # time steps
         super().__init__(policy, env, *args, **kwargs)
 
@@ -88,31 +90,74 @@ class SiblingDQN(DQN):
             self.replay_buffer_class = SiblingReplayBuffer
         if not issubclass(self.replay_buffer_class, SiblingReplayBuffer):
             raise TypeError(
-                f"SiblingDQN needs a SiblingReplayBuffer, not {self.replay_buffer_class.__name__}"
+                f"SiblingDQN needs a SiblingReplayBuffer, not {self.replay_buffer_class.__name__}; "
+                f"a model saved by DQN: SiblingDQN.load(path, env, replay_buffer_class=None)"
             )
         given = self.replay_buffer_kwargs
         doubled = sorted({"strategy", "key", "beta"} & set(given))
         if doubled:
             raise TypeError(f"give {', '.join(doubled)} to SiblingDQN, not in replay_buffer_kwargs")
-        own = {"strategy": self.strategy, "key": self.key, "beta": self.beta_initial}
+        to_come = self._key_was_function and self.key == "default"
+        self._key_was_function = to_come or callable(self.key)
+        key = FUNCTION if to_come else self.key
+        own = {"strategy": self.strategy, "key": key, "beta": self.beta_initial}
         self.replay_buffer_kwargs = {"seed": self.seed, **own, **given}
         super()._setup_model()
         self.replay_buffer_kwargs = given  # what is saved, and given here again when loaded
 
+    def _excluded_save_params(self) -> list[str]:
+        return [*super()._excluded_save_params(), *(["key"] if callable(self.key) else [])]
+
     def load_replay_buffer(
         self, path: str | pathlib.Path | io.BufferedIOBase, truncate_last_traj: bool = True
     ) -> None:
-        """As DQN's; a buffer of another class or strategy is refused."""
-        before = self.replay_buffer
-        super().load_replay_buffer(path, truncate_last_traj)
-        loaded = self.replay_buffer
-        strategy = loaded.storage.strategy if isinstance(loaded, SiblingReplayBuffer) else None
-        if strategy != self.strategy:
-            self.replay_buffer = before
+        """As DQN's. The buffer gets this model's key function, if it was saved with one.
+
+        One of another class, strategy, kind of key, space or number of environments is refused.
+        """
+        own = self.replay_buffer
+        try:
+            super().load_replay_buffer(path, truncate_last_traj)
+            loaded = self.replay_buffer
+        finally:
+            self.replay_buffer = own
+        if not isinstance(loaded, SiblingReplayBuffer):
             raise ValueError(
-                f"the buffer saved there is a {type(loaded).__name__} with strategy {strategy}, "
+                f"the buffer saved there is a {type(loaded).__name__}, without priorities: "
                 f"this model's strategy is {self.strategy}"
             )
+        for what in ("strategy", "key_kind", "n_envs", "observation_space", "action_space"):
+            there, here = getattr(loaded, what), getattr(own, what)
+            if there != here:
+                raise ValueError(f"{what} of the buffer saved there is {there}, here it is {here}")
+        if loaded.key_kind == FUNCTION:
+            _ = own.storage  # raises if this model's own key function is still to come
+            loaded.attach_key(self.key)
+        self.replay_buffer = loaded
+
+    def learn(
+        self,
+        total_timesteps: int,
+        callback: Any = None,
+        log_interval: int = 4,
+        tb_log_name: str | None = None,
+        reset_num_timesteps: bool = True,
+        progress_bar: bool = False,
+    ) -> SiblingDQN:
+        """As DQN's. TensorBoard's name of a run tells the strategy, unless one is given."""
+        if tb_log_name is None:
+            tb_log_name = f"{type(self).__name__}_{type(self.strategy).__name__}"
+        super().learn(
+            total_timesteps, callback, log_interval, tb_log_name, reset_num_timesteps, progress_bar
+        )
+        return self
+
+    def _setup_learn(self, *args: Any, **kwargs: Any) -> Any:
+        _ = self.replay_buffer.storage  # raises if the key function is still to come
+        done = super()._setup_learn(*args, **kwargs)
+        if self.num_timesteps == 0:
+            self._measured_at = None
+        return done
 
     @property
     def beta(self) -> float:
@@ -138,7 +183,7 @@ class SiblingDQN(DQN):
         for _ in range(gradient_steps):
             samples = buffer.sample(batch_size, env=self._vec_normalize_env)
             targets = self._targets(samples)
-            values = self.q_net(samples.observations).gather(1, samples.actions)
+            values = self.q_net(samples.observations).gather(1, samples.actions.long())
             # Before the step: TD errors that are no numbers are refused, and the network is whole.
             buffer.update_priorities(samples, targets - values.detach())
             loss = (samples.weights * loss_of(values, targets, reduction="none")).mean()
@@ -152,19 +197,25 @@ class SiblingDQN(DQN):
         self.logger.record("train/loss", np.mean(losses))
         self.logger.record("replay/beta", buffer.beta)
         self.logger.record_mean("replay/ess", effective_sample_size(samples.batch.weights))
+        if buffer.key_kind is not None and not isinstance(self.strategy, Uniform):
+            for name, value in buffer.storage.draw_statistics().items():
+                self.logger.record(f"replay/{name}", value)
 
     def _targets(self, samples: SiblingSamples) -> th.Tensor:
         """[B, 1]: what each entry is trained toward, a mean over its outcomes if it has several."""
         with th.no_grad():
-            next_values = self.q_net_target(samples.next_observations)
-            if self.double_q:
-                best = self.q_net(samples.next_observations).argmax(dim=1, keepdim=True)
-                value = next_values.gather(1, best)
-            else:
-                value = next_values.amax(dim=1, keepdim=True)
+            value = self.next_values(samples.next_observations)
             targets = samples.rewards + (1 - samples.dones) * self.gamma * value
             averaged: th.Tensor = samples.batch.average(targets.squeeze(1))
             return averaged.unsqueeze(1)
+
+    def next_values(self, next_observations: th.Tensor) -> th.Tensor:
+        """[M, 1]: the target network's value of its best action, or of the online network's."""
+        values: th.Tensor = self.q_net_target(next_observations)
+        if self.double_q:
+            best = self.q_net(next_observations).argmax(dim=1, keepdim=True)
+            return values.gather(1, best)
+        return values.amax(dim=1, keepdim=True)
 
     def dump_logs(self) -> None:
         """As DQN's; the whole buffer is measured now and then, if it keeps groups."""

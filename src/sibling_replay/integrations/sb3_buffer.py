@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import io
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,12 +14,17 @@ from sibling_replay.buffer import ReplayBuffer as Storage
 from sibling_replay.integrations import host
 from sibling_replay.replay.batch import Batch
 from sibling_replay.replay.payload import Field
+from sibling_replay.schema import check_key
 from sibling_replay.strategies import SiblingSample, Strategy, Uniform
 
 with host("Stable-Baselines3", "sb3"):
     import torch as th
     from stable_baselines3.common.buffers import ReplayBuffer
+    from stable_baselines3.common.save_util import save_to_pkl
     from stable_baselines3.common.vec_env import VecNormalize
+
+FUNCTION = "function"  # in the place of a key function that is still to come: it is in no file
+_PATIENCE = 100  # batches drawn without a single refresh, before that is remarked upon
 
 
 class SiblingSamples(NamedTuple):
@@ -39,13 +47,18 @@ class SiblingReplayBuffer(ReplayBuffer):
     """SB3's replay buffer over `sibling_replay.ReplayBuffer`, which holds the only copy.
 
     strategy: how to draw; `SiblingSample()` unless given.
-    key: what makes siblings, as in `sibling_replay.ReplayBuffer`. A function is given what SB3
-        stores: an observation and an action of at least one axis, [1] where the space is Discrete.
+    key: what makes siblings, as in `sibling_replay.ReplayBuffer`, and a function is given the same
+        there and here: elements of the spaces, a NumPy scalar where the space is Discrete, else an
+        array of the space's shape. Under `VecNormalize` the observation is the environment's own,
+        not the normalised one.
     beta: exponent of the importance weights. `SiblingDQN` anneals it.
     seed: of the draws. `Uniform` draws from NumPy's global stream, exactly as SB3 does.
 
     Time limits are SB3's: by default (`handle_timeout_termination`) they are no end, so targets
     bootstrap through them. Either way both terminated and truncated are stored.
+
+    A key function is code, so no file holds it: `SiblingDQN.load_replay_buffer` attaches the
+    model's, and whoever unpickles a buffer otherwise calls `attach_key`.
     """
 
     pos: int
@@ -84,27 +97,98 @@ class SiblingReplayBuffer(ReplayBuffer):
         self.optimize_memory_usage = False
         self.handle_timeout_termination = handle_timeout_termination
         self.beta = beta
-        obs = Field(np.dtype(observation_space.dtype), self.obs_shape)
+        obs = Field(np.dtype(observation_space.dtype), observation_space.shape or ())
         action = np.dtype(self._maybe_cast_dtype(action_space.dtype))
         fields = {
             "obs": obs,
-            "action": Field(action, (self.action_dim,)),
+            "action": Field(action, action_space.shape or ()),
             "reward": Field(np.dtype(np.float32)),
             "next_obs": obs,
             "terminated": Field(np.dtype(np.bool_)),
             "truncated": Field(np.dtype(np.bool_)),
         }
+        if key == "given":
+            raise ValueError(
+                'SB3 hands no groups to its buffer, so key="given" is not for it: '
+                "give a function key(obs, action)"
+            )
         # Filled n_envs at a time, so slot = pos * n_envs + env, for ever.
         capacity = self.buffer_size * n_envs
         self._arguments = (fields, capacity, SiblingSample() if strategy is None else strategy)
         self._key = key
         self._seeds = np.random.SeedSequence(seed)
+        self._unrefreshed: int | None = 0  # batches; None once one was refreshed
+        self._refuse_what_no_file_can_hold()
         self.reset()
+
+    def _refuse_what_no_file_can_hold(self) -> None:
+        """Now, and not at the first checkpoint, hours into a run."""
+        for what, part in (("strategy", self.strategy), ("replay_buffer_class", type(self))):
+            try:
+                save_to_pkl(io.BytesIO(), part)
+            except Exception as error:  # pickling runs code of the object's own
+                raise TypeError(
+                    f"{what} {part!r} cannot be pickled, so save_replay_buffer would fail: define "
+                    f"its class at the top level of a module ({error})"
+                ) from error
 
     def reset(self) -> None:
         """Forget all entries; the draws to come are from a fresh stream of the same seed."""
         super().reset()
-        self.storage = Storage(*self._arguments, key=self._key, seed=self._seeds.spawn(1)[0])
+        self._state: dict[str, Any] | None = None  # of the storage, while its key is to come
+        self._storage = None if self._key == FUNCTION else self._new_storage(self._key)
+
+    def _new_storage(self, key: Any) -> Storage:
+        return Storage(*self._arguments, key=key, seed=self._seeds.spawn(1)[0])
+
+    @property
+    def storage(self) -> Storage:
+        """The transitions, their priorities and groups."""
+        if self._storage is None:
+            raise ValueError(
+                "siblings are made by a key function here, which is code and in no file: give it "
+                "again, SiblingDQN.load(path, key=...), or to a buffer alone by attach_key(...)"
+            )
+        return self._storage
+
+    @property
+    def strategy(self) -> Strategy:
+        return self._arguments[2]
+
+    @property
+    def key_kind(self) -> str | None:
+        """What makes siblings: "exact", "function" or, without groups, None."""
+        if callable(self._key) or self._key == FUNCTION:
+            return FUNCTION
+        kind = check_key(self._key, self.strategy.needs_groups, type(self.strategy).__name__)
+        return None if kind is None else str(kind)
+
+    def attach_key(self, key: Any) -> None:
+        """Give a buffer from a file the key function that it was saved with."""
+        if self._storage is not None or not callable(key):
+            raise ValueError(
+                "a key function is given once, to a buffer saved with one; this buffer's key is "
+                f"{self._key!r}, given was {key!r}"
+            )
+        storage = self._new_storage(key)
+        if self._state is not None:
+            storage.load_state_dict(self._state)
+        self._storage, self._state, self._key = storage, None, key
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For `pickle`, which SB3 saves buffers with: all but a key function."""
+        state = self.__dict__.copy()
+        if callable(self._key):
+            state |= {"_key": FUNCTION, "_storage": None, "_state": self.storage.state_dict()}
+        return state
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SiblingReplayBuffer:
+        """A copy in memory keeps the key function."""
+        twin = type(self).__new__(type(self))
+        twin.__dict__.update(copy.deepcopy(self.__getstate__(), memo))
+        if callable(self._key):
+            twin.attach_key(self._key)
+        return twin
 
     def add(
         self,
@@ -115,9 +199,12 @@ class SiblingReplayBuffer(ReplayBuffer):
         done: np.ndarray[Any, Any],
         infos: list[dict[str, Any]],
     ) -> None:
-        obs = obs.reshape((self.n_envs, *self.obs_shape))
-        next_obs = next_obs.reshape((self.n_envs, *self.obs_shape))
-        action = action.reshape((self.n_envs, self.action_dim))
+        # SB3 gives a Discrete element an axis of its own; what is stored, and what a key sees, is
+        # an element of the space.
+        fields = self._arguments[0]
+        obs = obs.reshape((self.n_envs, *fields["obs"].shape))
+        next_obs = next_obs.reshape((self.n_envs, *fields["next_obs"].shape))
+        action = action.reshape((self.n_envs, *fields["action"].shape))
         if self.n_envs == 1:  # one at a time has a road of its own, several times faster
             ended, timeout = bool(done[0]), bool(infos[0].get("TimeLimit.truncated", False))
             self.storage.add(
@@ -136,7 +223,23 @@ class SiblingReplayBuffer(ReplayBuffer):
         if isinstance(self.storage.strategy, Uniform):
             samples: SiblingSamples = super().sample(batch_size, env)  # by way of _get_samples
             return samples
+        if self._unrefreshed is not None:
+            self._unrefreshed += 1
+            if self._unrefreshed == _PATIENCE:
+                self._warn_if_all_alike()
         return self._samples(self.storage.sample(batch_size, self.beta), env)
+
+    def _warn_if_all_alike(self) -> None:
+        """An algorithm that ignores weights and priorities trains as if there were none."""
+        masses = self.storage.masses
+        if masses.min() == masses.max():
+            warnings.warn(
+                f"{_PATIENCE} batches were drawn and none was refreshed: without TD errors all "
+                f"priorities stay equal, so {type(self.strategy).__name__} draws as Uniform does, "
+                f"and weights are not used. Use SiblingDQN, or an algorithm whose `train` calls "
+                f"replay_buffer.update_priorities(samples, td_errors)",
+                stacklevel=3,
+            )
 
     def _get_samples(
         self, batch_inds: np.ndarray[Any, Any], env: VecNormalize | None = None
@@ -152,7 +255,9 @@ class SiblingReplayBuffer(ReplayBuffer):
     def _samples(self, batch: Batch, env: VecNormalize | None) -> SiblingSamples:
         """Tensors over the batch's own memory (on the CPU), which they keep from being reused."""
         found = batch.outcomes
-        obs, next_obs, reward = batch.obs, found.next_obs, found.reward.reshape(-1, 1)
+        obs = batch.obs.reshape(-1, *self.obs_shape)
+        next_obs = found.next_obs.reshape(-1, *self.obs_shape)
+        reward = found.reward.reshape(-1, 1)
         if env is not None:
             obs, next_obs = self._normalize_obs(obs, env), self._normalize_obs(next_obs, env)
             reward = self._normalize_reward(reward, env)
@@ -164,7 +269,7 @@ class SiblingReplayBuffer(ReplayBuffer):
         device = self.device
         return SiblingSamples(
             th.as_tensor(obs, device=device),
-            th.as_tensor(batch.action, device=device),
+            th.as_tensor(batch.action.reshape(-1, self.action_dim), device=device),
             th.as_tensor(next_obs, device=device),
             th.as_tensor(done, device=device),
             th.as_tensor(reward, device=device),
@@ -175,5 +280,6 @@ class SiblingReplayBuffer(ReplayBuffer):
 
     def update_priorities(self, samples: SiblingSamples, td_errors: th.Tensor) -> None:
         """Refresh priorities with the TD errors [B] or [B, 1] from before the optimizer step."""
+        self._unrefreshed = None
         errors = np.abs(td_errors.detach().cpu().numpy()).reshape(-1)
         self.storage.update_priorities(samples.batch, errors)

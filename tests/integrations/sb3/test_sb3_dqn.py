@@ -197,6 +197,16 @@ def test_a_model_is_loaded_with_another_strategy(tmp_path):
     assert twin.replay_buffer.storage.strategy == SiblingModel()
 
 
+def test_a_model_of_the_stock_class_is_loaded(tmp_path):
+    """Its networks go on with priorities, once the user has said so."""
+    DQN("MlpPolicy", "FrozenLake-v1", **SMALL).learn(50).save(tmp_path / "stock")
+    lake = gym.make("FrozenLake-v1")
+    with pytest.raises(TypeError, match=r"saved by DQN.*replay_buffer_class=None"):
+        SiblingDQN.load(tmp_path / "stock", lake, device="cpu")
+    model = SiblingDQN.load(tmp_path / "stock", lake, device="cpu", replay_buffer_class=None)
+    assert np.unique(model.learn(100).replay_buffer.storage.masses).size > 5
+
+
 def test_a_buffer_of_another_strategy_is_refused(tmp_path):
     small_model(SiblingSample()).learn(50).save_replay_buffer(tmp_path / "sample")
     DQN("MlpPolicy", "FrozenLake-v1", **SMALL).save_replay_buffer(tmp_path / "stock")
@@ -233,8 +243,12 @@ def test_scalars_reach_tensorboard(tmp_path):
 
     model.dump_logs = dump.__get__(model)
     model.learn(1500, log_interval=300)
-    events = EventAccumulator(str(tmp_path / "DQN_1")).Reload()
+    # Runs of different strategies are told apart by their names.
+    events = EventAccumulator(str(tmp_path / "SiblingDQN_Prioritized_1")).Reload()
     assert {"replay/beta", "replay/ess", "train/loss"} <= set(events.Tags()["scalars"])
+    # The bandit has one state and two arms.
+    assert all(point.value == 1.0 for point in events.Scalars("replay/draws_with_siblings"))
+    assert events.Scalars("replay/group_size")[-1].value > 20
     for place, name in enumerate(("within_group_concentration", "outcome_tv")):
         points = events.Scalars(f"replay/{name}")
         # Every 300 episodes of one step there is a dump; the buffer is measured every 1000 steps.
@@ -246,6 +260,58 @@ def test_scalars_reach_tensorboard(tmp_path):
         assert point.value == pytest.approx(0.4 + 0.6 * point.step / 1500, abs=1e-3)
     sizes = [point.value for point in events.Scalars("replay/ess")]
     assert all(1.0 <= size < 32.0 for size in sizes)
+
+
+def test_a_name_for_tensorboard_is_kept(tmp_path):
+    model = small_model(SiblingSample(), tensorboard_log=str(tmp_path))
+    model.learn(8, tb_log_name="DQN")
+    model.learn(8)
+    small_model(Uniform(), tensorboard_log=str(tmp_path)).learn(8)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["DQN_1", "SiblingDQN_SiblingSample_1", "SiblingDQN_Uniform_1"]
+
+
+def recorded_names(model, steps):
+    """Names of all that a run logs."""
+    names = set()
+
+    class Names(KVWriter):
+        def write(self, key_values, key_excluded, step=0):
+            names.update(key_values)
+
+        def close(self):
+            pass
+
+    model.set_logger(Logger(None, [Names()]))
+    model.learn(steps, log_interval=1)
+    return names
+
+
+def test_draws_with_siblings_are_logged_where_there_are_groups():
+    ours = {"replay/draws_with_siblings", "replay/group_size"}
+    assert ours <= recorded_names(small_model(SiblingSample()), 100)
+    assert ours <= recorded_names(small_model(Prioritized(), key="exact"), 100)
+    assert not ours & recorded_names(small_model(Prioritized()), 100)
+    model = small_model(SiblingSample()).learn(100)
+    model.train(1, batch_size=32)
+    expected = model.replay_buffer.storage.draw_statistics()
+    assert expected["draws_with_siblings"] > 0.5
+    for name, value in expected.items():
+        assert model.logger.name_to_value[f"replay/{name}"] == value
+
+
+def test_a_run_whose_draws_have_no_siblings_is_warned():
+    model = small_model(SiblingSample(), "CartPole-v1", buffer_size=2_000)
+    with pytest.warns(UserWarning, match="of the last .* draws.*have siblings") as found:
+        model.learn(1_500)
+    assert len(found) == 1
+    assert model.logger.name_to_value["replay/draws_with_siblings"] < 0.1
+
+
+def test_the_buffer_is_measured_again_in_a_run_that_starts_again():
+    model = small_model(SiblingSample())
+    assert "replay/within_group_concentration" in recorded_names(model, 1_200)
+    assert "replay/within_group_concentration" in recorded_names(model, 200)
 
 
 def test_ess_is_of_the_weights_trained_on(monkeypatch):
@@ -264,17 +330,7 @@ def test_ess_is_of_the_weights_trained_on(monkeypatch):
 
 def test_outcomes_are_not_compared_where_they_cannot_be_equal():
     model = small_model(SiblingSample(), "CartPole-v1")
-    names = set()
-
-    class Names(KVWriter):
-        def write(self, key_values, key_excluded, step=0):
-            names.update(key_values)
-
-        def close(self):
-            pass
-
-    model.set_logger(Logger(None, [Names()]))
-    model.learn(60, log_interval=1)
+    names = recorded_names(model, 60)
     assert "replay/within_group_concentration" in names and "replay/outcome_tv" not in names
 
 

@@ -62,9 +62,9 @@ def test_tensors_are_the_stored_transitions(name):
     samples = buffer.sample(64)
     slots, outcomes = samples.batch.slots, samples.batch.outcomes
     sources = samples.batch.outcome_slots if outcomes is samples.batch else outcomes.slots
-    assert np.array_equal(samples.observations.numpy(), stored["obs"][slots])
-    assert np.array_equal(samples.actions.numpy(), stored["action"][slots])
-    assert np.array_equal(samples.next_observations.numpy(), stored["next_obs"][sources])
+    assert np.array_equal(samples.observations.numpy()[:, 0], stored["obs"][slots])
+    assert np.array_equal(samples.actions.numpy()[:, 0], stored["action"][slots])
+    assert np.array_equal(samples.next_observations.numpy()[:, 0], stored["next_obs"][sources])
     assert np.array_equal(samples.rewards.numpy()[:, 0], stored["reward"][sources])
     assert np.array_equal(samples.dones.numpy()[:, 0], stored["terminated"][sources])
     assert samples.observations.shape == (64, 1) and samples.actions.shape == (64, 1)
