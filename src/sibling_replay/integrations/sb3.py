@@ -5,6 +5,7 @@
 
 `SiblingReplayBuffer` is the buffer behind it. Given to another algorithm as `replay_buffer_class`
 it draws by its strategy, but weights and priorities are for that algorithm's `train` to use.
+`export(model, path)` writes a buffer, also a stock DQN's, for `sibling-replay diagnose`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from gymnasium import spaces
 from sibling_replay.diagnostics import effective_sample_size
 from sibling_replay.integrations import host
 from sibling_replay.integrations.sb3_buffer import FUNCTION, SiblingReplayBuffer, SiblingSamples
+from sibling_replay.integrations.sb3_export import export
 from sibling_replay.integrations.statistics import group_statistics
 from sibling_replay.strategies import SiblingSample, Strategy, Uniform
 
@@ -27,7 +29,7 @@ with host("Stable-Baselines3", "sb3"):
     from stable_baselines3 import DQN
     from torch.nn import functional as F
 
-__all__ = ["SiblingDQN", "SiblingReplayBuffer", "SiblingSamples"]
+__all__ = ["SiblingDQN", "SiblingReplayBuffer", "SiblingSamples", "export"]
 
 _LOSSES = {"huber": F.smooth_l1_loss, "mse": F.mse_loss}
 _MEASURE_EVERY = 1000  # steps between measurements of the whole buffer (the paper's interval),
