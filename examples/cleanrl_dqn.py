@@ -76,6 +76,8 @@ class Args:
     """importance exponent at the start; it rises to 1"""
     cuda: bool = True
     """use a GPU if there is one"""
+    print_frequency: int = 1_000
+    """environment steps between lines of output"""
     log_dir: str = "runs"
     """where TensorBoard finds the run"""
 
@@ -93,6 +95,11 @@ class QNetwork(nn.Module):
     def forward(self, obs: torch.Tensor) -> torch.Tensor:
         x = F.one_hot(obs, int(self.n_states)) if self.n_states else obs.flatten(1)
         return self.layers(x.float())
+
+
+def times(interval: int, step: int, num_envs: int) -> int:
+    """How many multiples of `interval` are among the environment steps of this turn of the loop."""
+    return sum(t % interval == 0 for t in range(step, step + num_envs))
 
 
 def linear_schedule(start: float, end: float, duration: float, t: int) -> float:
@@ -125,12 +132,14 @@ if __name__ == "__main__":
     rb = ReplayBuffer.for_env(  # sibling-replay
         envs, args.buffer_size, STRATEGIES[args.strategy](alpha=args.alpha), seed=args.seed
     )
+    print(f"{run_name}: at first use the replay kernels are compiled, half a minute", flush=True)
 
     def tensor(array: np.ndarray) -> torch.Tensor:
         return torch.as_tensor(array, device=device)
 
-    start_time = time.time()
+    start_time = last_time = time.time()
     episodic_return = np.zeros(args.num_envs)
+    returns: list[float] = []  # of the episodes that ended since the last line of output
     obs, _ = envs.reset(seed=args.seed)
     for step in range(0, args.total_timesteps, args.num_envs):
         # Act.
@@ -147,7 +156,13 @@ if __name__ == "__main__":
         episodic_return += rewards
         for i in np.flatnonzero(terminations | truncations):
             writer.add_scalar("charts/episodic_return", episodic_return[i], step)
+            returns.append(episodic_return[i])
             episodic_return[i] = 0.0
+        if step > 0 and times(args.print_frequency, step, args.num_envs):
+            mean = f"{np.mean(returns):.3f} (mean of {len(returns)})" if returns else "none ended"
+            sps = args.print_frequency / (time.time() - last_time)
+            print(f"global_step={step}, episodic_return={mean}, SPS={sps:.0f}", flush=True)
+            last_time, returns = time.time(), []
 
         # Store. Of an environment that was reset, the next observation is the one before that.
         real_next_obs = next_obs.copy()
@@ -157,8 +172,8 @@ if __name__ == "__main__":
         obs = next_obs
 
         # Learn.
-        passed = step // args.num_envs  # turns of this loop
-        if step >= args.learning_starts and passed % args.train_frequency == 0:
+        updates = times(args.train_frequency, step, args.num_envs)
+        for _ in range(updates if step >= args.learning_starts else 0):
             beta = linear_schedule(args.beta, 1.0, args.total_timesteps, step)  # sibling-replay
             batch = rb.sample(args.batch_size, beta)  # sibling-replay
             found = batch.outcomes  # sibling-replay: a row each, or several to be averaged
@@ -176,16 +191,17 @@ if __name__ == "__main__":
             nn.utils.clip_grad_norm_(q_network.parameters(), 10.0)
             optimizer.step()
 
-            if passed % 100 == 0:
-                weights = batch.weights
-                ess = weights.sum() ** 2 / (weights @ weights)
-                writer.add_scalar("replay/ess", ess, step)  # sibling-replay
-                writer.add_scalar("replay/beta", beta, step)  # sibling-replay
-                writer.add_scalar("losses/td_loss", loss.item(), step)
-                writer.add_scalar("losses/q_values", old_value.mean().item(), step)
-                writer.add_scalar("charts/SPS", step / (time.time() - start_time), step)
+        if updates and step >= args.learning_starts and times(100, step, args.num_envs):
+            ess = batch.weights.sum() ** 2 / (batch.weights @ batch.weights)
+            writer.add_scalar("replay/ess", ess, step)  # sibling-replay
+            writer.add_scalar("replay/beta", beta, step)  # sibling-replay
+            for name, value in rb.draw_statistics().items():  # sibling-replay
+                writer.add_scalar(f"replay/{name}", value, step)
+            writer.add_scalar("losses/td_loss", loss.item(), step)
+            writer.add_scalar("losses/q_values", old_value.mean().item(), step)
+            writer.add_scalar("charts/SPS", step / (time.time() - start_time), step)
 
-        if passed % max(args.target_network_frequency // args.num_envs, 1) == 0:
+        if times(args.target_network_frequency, step, args.num_envs):
             target_network.load_state_dict(q_network.state_dict())
 
     envs.close()

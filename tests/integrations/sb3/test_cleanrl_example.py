@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from readme_blocks import README
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from sibling_replay import ReplayBuffer
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "cleanrl_dqn.py"
 MARK = "# sibling-replay"
@@ -38,10 +42,43 @@ def test_every_strategy_runs(strategy, run):
         "--num-envs", 3 if strategy == "sample" else 1,
     )  # fmt: skip
     assert len(scalars["charts/episodic_return"]) > 5
-    for name in ("losses/td_loss", "losses/q_values", "replay/ess", "replay/beta"):
+    for name in (
+        "losses/td_loss", "losses/q_values", "replay/ess", "replay/beta", "replay/group_size",
+    ):  # fmt: skip
         values = [point.value for point in scalars[name]]
         assert len(values) >= 2 and np.isfinite(values).all(), name
     assert 0.4 < scalars["replay/beta"][-1].value <= 1.0
+
+
+@pytest.mark.parametrize(("num_envs", "frequency"), [(1, 4), (4, 1), (4, 10), (3, 7)])
+def test_frequencies_count_environment_steps(num_envs, frequency, run, monkeypatch):
+    """Whatever the number of environments: an update in every `--train-frequency` of their steps,
+    a copy to the target network in every `--target-network-frequency`."""
+    updates, copies = [], []
+    refresh, load = ReplayBuffer.update_priorities, torch.nn.Module.load_state_dict
+    monkeypatch.setattr(
+        ReplayBuffer, "update_priorities", lambda *args: updates.append(1) or refresh(*args)
+    )
+    monkeypatch.setattr(
+        torch.nn.Module, "load_state_dict", lambda *args: copies.append(1) or load(*args)
+    )
+    run(
+        "--total-timesteps", 840, "--learning-starts", 420, "--num-envs", num_envs,
+        "--train-frequency", frequency, "--target-network-frequency", 70,
+    )  # fmt: skip
+    assert len(updates) == len(range(420, 840)) // frequency + (420 % frequency > 0)
+    assert len(copies) == 1 + 840 // 70
+
+
+def test_progress_is_printed(run, capsys):
+    run("--total-timesteps", 700, "--learning-starts", 300, "--print-frequency", 200)
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert "compiled" in first
+    assert [line.split(",")[0] for line in lines] == [
+        "global_step=200", "global_step=400", "global_step=600",
+    ]  # fmt: skip
+    for line in lines:
+        assert re.search(r"episodic_return=0\.\d+ \(mean of \d+\), SPS=[1-9]\d*$", line), line
 
 
 def test_it_learns_the_safe_arm(run):
