@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
 import pytest
-from readme_blocks import code_below
+from readme_blocks import README, code_below
+
+from sibling_replay.experiments.transitions import Reading, read_transitions
+
+PYTHON = re.compile(r"^```python[^\n]*\n(.*?)^```", re.M | re.S)
 
 
 def run(code, tmp_path):
@@ -17,12 +22,32 @@ def run(code, tmp_path):
 
 
 def test_the_snippet_runs(tmp_path):
-    """As printed, but for fewer steps."""
+    """As printed, but for fewer steps; and the correction has something to correct there."""
     code = code_below("Stable-Baselines3")
     assert code.count("100_000") == 1
-    done = run(
-        code.replace("100_000", "2_000") + "\nassert model.num_timesteps == 2_000\n", tmp_path
+    code = code.replace("100_000", "2_000") + (
+        "\nassert model.num_timesteps == 2_000"
+        "\nfound = model.replay_buffer.storage.draw_statistics()"
+        "\nassert found['draws_with_siblings'] > 0.9 and found['group_size'] > 20, found\n"
     )
+    done = run(code, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert read_transitions(tmp_path / "lake.npz", Reading()).targets.size == 2_000
+
+
+def test_the_key_of_the_readme_makes_siblings_in_cartpole(tmp_path):
+    first, second = PYTHON.findall(README.read_text().split("### CleanRL")[0])[-2:]
+    code = (
+        "import numpy as np\n"
+        + first.split("env =")[0]
+        + second
+        + (
+            "\nmodel.learn(2_000)"
+            "\nfound = model.replay_buffer.storage.draw_statistics()"
+            "\nassert found['draws_with_siblings'] > 0.8, found\n"
+        )
+    )
+    done = run(code, tmp_path)
     assert done.returncode == 0, done.stderr
 
 
