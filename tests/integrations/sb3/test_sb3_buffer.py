@@ -109,6 +109,7 @@ def test_who_is_refreshed():
         buffer = filled_buffer(strategy)
         expected = buffer.storage.masses
         samples = buffer.sample(12)
+        samples.batch.average(samples.rewards.numpy()[:, 0])  # as a learner does
         signed = th.tensor(errors * np.where(np.arange(12) % 2, 1, -1))
         buffer.update_priorities(samples, signed.float().reshape(-1, 1))
         for slot, error in zip(of(samples.batch), errors, strict=True):  # rising: last is largest
@@ -152,6 +153,8 @@ def test_a_pickled_buffer_continues_bit_for_bit(name):
         theirs = twin.sample(8)
         for left, right in zip(ours, theirs, strict=True):
             assert not isinstance(left, th.Tensor) or left.equal(right)
+        for samples in (ours, theirs):
+            samples.batch.average(samples.rewards.numpy()[:, 0])  # as a learner does
         errors = th.tensor(rng.random(8))
         assert th.equal(errors, th.tensor(twin_rng.random(8)))
         buffer.update_priorities(ours, errors)
