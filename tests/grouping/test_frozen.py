@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -71,6 +72,52 @@ def test_keys_that_do_not_fit_an_integer_are_refused() -> None:
         FrozenEncoder(weights._replace(codebook=np.zeros((256, 32), np.float32)), (3, 3))
     with pytest.raises(ValueError, match="and an action"):  # 62 bits
         FrozenEncoder(weights._replace(codebook=np.zeros((1200, 32), np.float32)), (3, 2))
+
+
+def wrong_observations() -> dict[str, Any]:
+    right = observations(1, 4)[0]
+    return {
+        "more channels": observations(1, 60)[0],  # was read out of bounds by the compiled code
+        "other game": observations(1, 10)[0],
+        "fewer channels": right[:, :, :3],
+        "larger": np.zeros((12, 10, 4), bool),
+        "smaller": right[:9],
+        "flat": right.reshape(-1),
+        "bytes": right.view(np.uint8),
+        "floats": right.astype(np.float32),
+        "torch": torch.from_numpy(right),
+        "list": right.tolist(),
+    }
+
+
+@pytest.mark.parametrize("wrong", wrong_observations())
+def test_observations_of_another_form_are_refused_by_name(wrong: str) -> None:
+    frozen = FrozenEncoder(weights_of(trained(4, (2, 1), 16).arrays()), (2, 1))
+    obs = wrong_observations()[wrong]
+    with pytest.raises(ValueError, match=r"10x10x4 cells, got .*the game it was trained on"):
+        frozen.code(obs)
+    with pytest.raises(ValueError, match="10x10x4 cells, got"):
+        frozen.encode(np.stack([obs, obs]) if isinstance(obs, np.ndarray) else [obs, obs])
+    with pytest.raises(ValueError, match=r"got bool of shape \(10, 10, 4\)"):
+        frozen.encode(observations(1, 4)[0])  # one, where a batch is asked for
+    with pytest.raises(ValueError, match=r"got bool of shape \(1, 10, 10, 4\)"):
+        frozen.code(observations(1, 4))
+    assert frozen.encode(observations(0, 4)).shape == (0,)
+
+
+@pytest.mark.parametrize("name", Weights._fields)
+def test_weights_that_do_not_fit_together_are_refused_by_name(name: str) -> None:
+    weights = weights_of(trained(4, (2, 1), 16).arrays())
+    array = getattr(weights, name)
+    broken = array.copy()
+    broken[(0,) * array.ndim] = np.nan
+    with pytest.raises(ValueError, match=f"{name} has values that are not finite"):
+        FrozenEncoder(weights._replace(**{name: broken}), (2, 1))
+    with pytest.raises(ValueError, match=r"must have shape \("):
+        FrozenEncoder(weights._replace(**{name: array[..., :-1]}), (2, 1))
+    for grid in ((0, 1), (4, 1)):
+        with pytest.raises(ValueError, match="grid must have 1 to 3 cells each way"):
+            FrozenEncoder(weights, grid)
 
 
 def test_the_digest_names_the_function() -> None:

@@ -33,19 +33,20 @@ class Weights(NamedTuple):
 
 
 class FrozenEncoder:
-    """phi: observation -> packed codes, in [0, K^cells)."""
+    """phi: observation -> packed codes, in [0, K^cells).
+
+    Compiled code does not check its indices: weights are checked here, once, and observations by
+    `code` and `encode`.
+    """
 
     def __init__(self, weights: Weights, grid: tuple[int, int]) -> None:
-        cells, codes = grid[0] * grid[1], len(weights.codebook)
-        if cells * math.log2(codes) > 60:  # which leaves three bits for an action
-            raise ValueError(
-                f"{cells} codes of {codes} and an action do not fit an integer of 64 bits"
-            )
-        self.weights = Weights(*(np.ascontiguousarray(w, dtype=np.float32) for w in weights))
+        self.weights = _checked(weights)
+        check_form(grid, len(self.weights.codebook))
         self.grid = grid
-        self.codes = codes
-        self.cells = cells
+        self.codes = len(self.weights.codebook)
+        self.cells = grid[0] * grid[1]
         self.channels = self.weights.first.shape[2]
+        self._shape = (SIDE, SIDE, self.channels)  # of an observation
         hidden, dimensions = self.weights.to_code.shape
         self._scratch = (
             np.empty((HALF, HALF, hidden), np.float32),
@@ -61,10 +62,12 @@ class FrozenEncoder:
 
     def code(self, obs: NDArray[np.bool_]) -> int:
         """The packed code of one observation [10, 10, C]."""
+        self._check(obs, self._shape)
         return int(_encode(obs, self.weights, *self.grid, *self._scratch))
 
     def encode(self, obs: NDArray[np.bool_]) -> NDArray[np.int64]:
         """The packed code of each observation [N, 10, 10, C]."""
+        self._check(obs, (*np.shape(obs)[:1], *self._shape))
         packed = np.empty(len(obs), np.int64)
         _encode_all(obs, self.weights, *self.grid, *self._scratch, packed)
         return packed
@@ -73,6 +76,16 @@ class FrozenEncoder:
         """[N, cells]: the code of each cell."""
         return np.asarray(packed)[:, None] // self.codes ** np.arange(self.cells) % self.codes
 
+    def _check(self, obs: NDArray[np.bool_], shape: tuple[int, ...]) -> None:
+        if isinstance(obs, np.ndarray) and obs.dtype == np.bool_ and obs.shape == shape:
+            return
+        kind = getattr(obs, "dtype", type(obs).__name__)
+        expected = "x".join(map(str, self._shape))
+        raise ValueError(
+            f"this encoder takes boolean arrays of {expected} cells, got {kind} of shape "
+            f"{np.shape(obs)}: give it observations of the game it was trained on"
+        )
+
     @property
     def digest(self) -> str:
         """Names what this encoder computes: grid and weights."""
@@ -80,6 +93,43 @@ class FrozenEncoder:
         for array in self.weights:
             digest.update(array.tobytes())
         return digest.hexdigest()
+
+
+def check_form(grid: tuple[int, int], codes: int) -> None:
+    """Refuse a grid or a codebook that no encoder can have."""
+    if len(grid) != 2 or not all(1 <= cells <= QUARTER for cells in grid):
+        raise ValueError(f"grid must have 1 to {QUARTER} cells each way, got {grid}")
+    if not 2 <= codes <= 65_536:
+        raise ValueError(f"codes must be from 2 to 65536, got {codes}")
+    cells = grid[0] * grid[1]
+    if cells * math.log2(codes) > 60:  # which leaves three bits for an action
+        raise ValueError(
+            f"{cells} codes of {codes} and an action do not fit an integer of 64 bits: "
+            "choose a smaller grid or fewer codes"
+        )
+
+
+def _checked(weights: Weights) -> Weights:
+    """The weights as the kernels take them, if their shapes fit together and all are finite."""
+    arrays = Weights(*(np.ascontiguousarray(w, dtype=np.float32) for w in weights))
+    channels, hidden = (*arrays.first.shape, 0, 0, 0, 0)[2:4]
+    dimensions = (0, *arrays.to_code.shape)[-1]
+    codes = (*arrays.codebook.shape, 0)[0]
+    shapes: tuple[tuple[int, ...], ...] = (
+        (3, 3, channels, hidden),
+        (hidden,),
+        (3, 3, hidden, hidden),
+        (hidden,),
+        (hidden, dimensions),
+        (dimensions,),
+        (codes, dimensions),
+    )
+    for name, array, shape in zip(Weights._fields, arrays, shapes, strict=True):
+        if array.shape != shape or array.size == 0:
+            raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+        if not np.isfinite(array).all():
+            raise ValueError(f"{name} has values that are not finite")
+    return arrays
 
 
 @njit(cache=True)

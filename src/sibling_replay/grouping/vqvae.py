@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sibling_replay.adam_state import adam_state, load_adam_state
+from sibling_replay.grouping.frozen import check_form
 
 SIDE = 10  # cells of an observation, each way
 CHANNELS = 64  # of the hidden layers
@@ -49,10 +50,7 @@ class Form:
     def __post_init__(self) -> None:
         if self.channels < 1:
             raise ValueError(f"channels must be at least 1, got {self.channels}")
-        if not all(1 <= cells <= 3 for cells in self.grid):
-            raise ValueError(f"grid must have 1 to 3 cells each way, got {self.grid}")
-        if not 2 <= self.codes <= 65_536:
-            raise ValueError(f"codes must be from 2 to 65536, got {self.codes}")
+        check_form(self.grid, self.codes)
         if self.loss not in ("bce", "mse"):
             raise ValueError(f'loss must be "bce" or "mse", got {self.loss!r}')
 
