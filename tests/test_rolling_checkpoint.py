@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sibling_replay.checkpoint import RollingCheckpoint, StateError
+from sibling_replay import checkpoint as module
+from sibling_replay.checkpoint import RollingCheckpoint, StateError, StateInUse, read_state
 
 
 def saved(directory: Path, *numbers: int) -> RollingCheckpoint:
@@ -84,6 +90,93 @@ def test_removed(tmp_path: Path) -> None:
     checkpoint.remove()
     assert checkpoint.load() is None
     checkpoint.remove()
+
+
+HOLD = """
+import sys, time
+from sibling_replay.checkpoint import RollingCheckpoint
+with RollingCheckpoint(sys.argv[1]).owned():
+    print("there", flush=True)
+    time.sleep(300)
+"""
+
+
+@contextmanager
+def another_owner(directory: Path) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", HOLD, str(directory)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None and owner.stdout.readline() == "there\n"
+        try:
+            yield owner
+        finally:
+            owner.kill()
+
+
+def test_a_directory_has_one_owner_and_says_who(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = saved(tmp_path, 1, 2)
+    checkpoint.check_free()
+    with another_owner(checkpoint.directory) as owner:
+        monkeypatch.setattr(module, "PATIENCE", 0.2)
+        for refused in (checkpoint.check_free, checkpoint.owned().__enter__):
+            with pytest.raises(StateInUse, match=f"in use by process {owner.pid} on .*: wait"):
+                refused()
+        checkpoint.remove()  # not under the feet of its owner
+        assert number(checkpoint) == 2
+        owner.kill()
+        owner.wait()
+        monkeypatch.setattr(module, "PATIENCE", 10.0)
+        with checkpoint.owned():  # a lock ends with its process
+            pass
+    checkpoint.remove()
+    assert not checkpoint.directory.exists()
+
+
+def test_an_owner_may_ask_again_and_others_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PATIENCE", 0.0)
+    checkpoint, other = saved(tmp_path, 1), RollingCheckpoint(tmp_path / "deep" / "er")
+    with checkpoint.owned(), checkpoint.owned():
+        with pytest.raises(StateInUse):
+            other.check_free()
+    with other.owned(), pytest.raises(StateInUse):
+        checkpoint.check_free()
+    checkpoint.check_free()
+
+
+def test_a_lock_on_a_removed_file_is_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever opened the lock before its directory was removed must not believe to own it."""
+    import fcntl
+
+    checkpoint, flock = saved(tmp_path, 1), fcntl.flock
+    calls = []
+
+    def removed_before_the_lock(file: int, how: int) -> None:
+        calls.append(file)
+        if len(calls) == 1:
+            shutil.rmtree(checkpoint.directory)
+        flock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", removed_before_the_lock)
+    monkeypatch.setattr(module, "PATIENCE", 0.0)
+    with checkpoint.owned():
+        assert len(calls) == 2
+        with pytest.raises(StateInUse):
+            RollingCheckpoint(checkpoint.directory).check_free()
+
+
+def test_the_newest_is_kept_outside(tmp_path: Path) -> None:
+    checkpoint = saved(tmp_path, 1, 2)
+    place = tmp_path / "kept" / "there" / "2.npz"
+    checkpoint.keep(place)
+    assert read_state(place)[0] == {"number": 2}
+    assert number(checkpoint) == 1
+    checkpoint.remove()
+    assert place.exists()
 
 
 def spoil(path: Path, damage: str) -> None:

@@ -6,9 +6,12 @@ import io
 import json
 import os
 import shutil
+import socket
+import time
 import warnings
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -119,12 +122,24 @@ def _parse_array(data: bytes) -> NDArray[Any]:
     return np.frombuffer(data, dtype, offset=file.tell()).reshape(shape)
 
 
+class StateInUse(StateError):
+    """Another process writes the states of this directory."""
+
+
+PATIENCE = 10.0  # seconds to wait for a lock: the workers of a killed process take a moment to end
+
+
 class RollingCheckpoint:
     """The newest two states of something long, in a directory: one to go on from, one to fall back
-    to. Whenever the writer is killed, at least one complete state is there once there was one."""
+    to. Whenever the writer is killed, at least one complete state is there once there was one.
+
+    There may be one writer at a time: what loads, goes on and saves does so inside `owned`.
+    """
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self.directory = Path(directory)
+        self._lock = self.directory / "lock"
+        self._owned = False
         self.newest = self.directory / "checkpoint.npz"
         self.previous = self.directory / "checkpoint.previous.npz"
         self._damaged = self.directory / "checkpoint.damaged.npz"
@@ -162,9 +177,72 @@ class RollingCheckpoint:
             raise damage
         return None
 
+    @contextmanager
+    def owned(self) -> Iterator[None]:
+        """Keep all others away from the directory inside the block, which may be nested; raises
+        `StateInUse` if somebody is there. However the process ends, its lock ends with it."""
+        if self._owned:
+            yield
+            return
+        lock = _take_lock(self._lock)
+        self._owned = True
+        try:
+            yield
+        finally:
+            self._owned = False
+            os.close(lock)
+
+    def check_free(self) -> None:
+        """Raise `StateInUse` if another process is inside `owned`."""
+        if self._lock.exists():
+            with self.owned():
+                pass
+
+    def keep(self, path: str | os.PathLike[str]) -> None:
+        """Move the newest state out of the directory, to a file of its own."""
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        os.replace(self.newest, path)
+
     def remove(self) -> None:
-        """Delete the directory: what its states were for is finished."""
-        shutil.rmtree(self.directory, ignore_errors=True)
+        """Delete the directory, unless another process is at work in it: what its states were for
+        is finished."""
+        if not self.directory.exists():
+            return
+        with suppress(StateInUse), self.owned():
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def _take_lock(path: Path) -> int:
+    """An open file that is locked until it is closed, and says who locked it."""
+    import fcntl  # not on every system, and only long runs need it
+
+    until = time.monotonic() + PATIENCE
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        except FileNotFoundError:  # its directory was removed just now
+            continue
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.pread(file, 200, 0).decode(errors="replace") or "another process"
+            os.close(file)
+            if time.monotonic() > until:
+                raise StateInUse(
+                    f"{path.parent} is in use by {owner}: wait until that ends, or choose "
+                    "something else to do or another directory"
+                ) from None
+            time.sleep(0.1)
+            continue
+        except OSError:  # a file system without locks
+            return file
+        with suppress(FileNotFoundError):  # removed since it was opened: not the lock any more
+            if os.path.samestat(os.fstat(file), os.stat(path)):
+                os.ftruncate(file, 0)
+                os.pwrite(file, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+                return file
+        os.close(file)
 
 
 def compare_headers(saved: Mapping[str, Any], own: Mapping[str, Any]) -> None:

@@ -43,6 +43,18 @@ def train_encoder(
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
 ) -> EncoderFile:
     """The trained encoder. `directory`, which must exist, keeps observations and checkpoints."""
+    checkpoint = RollingCheckpoint(directory / config.name)
+    with checkpoint.owned():
+        return _train(config, directory, checkpoint, observe, checkpoint_seconds)
+
+
+def _train(
+    config: EncoderConfig,
+    directory: Path,
+    checkpoint: RollingCheckpoint,
+    observe: Callable[[Progress], None],
+    checkpoint_seconds: float,
+) -> EncoderFile:
     data = stored_observations(config, directory)
     digest = data.digest
     rng = streams(config.seed)
@@ -52,7 +64,6 @@ def train_encoder(
     running = 0.0  # sum of losses since the last logged one
     first = 0
 
-    checkpoint = RollingCheckpoint(directory / config.name)
     saved = checkpoint.load()
     if saved is not None:
         header, arrays = saved
