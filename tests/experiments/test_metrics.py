@@ -22,7 +22,13 @@ def test_auc_of_the_bandits_ceiling():
 
 def test_auc_is_indifferent_to_a_repeated_final_evaluation():
     assert metrics.auc([1, 5, 9], [1, 2, 3], 9) == metrics.auc([1, 5, 9, 9], [1, 2, 3, 3], 9)
-    assert metrics.auc([10], [5], 10) == 0.0
+
+
+def test_one_evaluation_has_no_area():
+    """0 would look like a score."""
+    assert np.isnan(metrics.auc([10], [5], 10))
+    assert np.isnan(metrics.auc([10, 10], [5, 5], 10))
+    assert metrics.auc([10, 20], [0, 0], 20) == 0.0
 
 
 def test_late_window_is_open_below_and_holds_the_final_evaluation():

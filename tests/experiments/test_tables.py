@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 
 import polars as pl
@@ -114,3 +115,27 @@ def test_printed_tables_hold_both_numbers(exact, grid):
 )
 def test_duration(seconds, text):
     assert display.duration(seconds) == text
+
+
+def printed(table) -> str:
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(table)
+    return " ".join(console.export_text().split())
+
+
+def test_one_seed_has_no_interval_and_the_table_says_so(grid):
+    compared = tables.compare_grid(grid.filter(seed=3))
+    diff = compared.filter(metric="diff")
+    assert diff.height == 16 and diff["low"].null_count() == diff["high"].null_count() == 16
+    assert diff["mean"].is_finite().all()
+    said = printed(display.grid_table(compared))
+    assert "nan" not in said and "one seed has neither error nor interval" in said
+    whole = printed(display.grid_table(tables.compare_grid(grid)))
+    assert "one seed" not in whole and "[" in whole
+
+
+def test_runs_evaluated_once_have_no_auc_and_the_table_says_so(exact):
+    alone = exact.with_columns(auc_return=pl.lit(math.nan))
+    said = printed(display.exact_table(tables.compare_exact(alone)))
+    assert "nan" not in said and said.count("no AUC") == 5 + 2 * 6 + 1  # and the note
+    assert "one point has no area under it" in said

@@ -147,10 +147,17 @@ NOTE = (
     "sqrt(se² + se²), beyond the paper's rounding (half its last digit); "
     f"* marks more than {CLOSE:g}"
 )
+ONE_SEED = "one seed has neither error nor interval"
+NO_AREA = "no AUC"
+ONE_EVALUATION = f"{NO_AREA}: the runs were evaluated once, and one point has no area under it"
 
 
 def _table(compared: pl.DataFrame, keys: tuple[str, ...], title: str, note: str = NOTE) -> Table:
     interval = "low" in compared.columns
+    if (compared["seeds"] == 1).any():
+        note += f"; {ONE_SEED}"
+    if compared["mean"].is_nan().any():
+        note += f"; {ONE_EVALUATION}"
     table = Table(title=title, caption=note, caption_justify="left")
     for key in keys:
         table.add_column(key, no_wrap=True)
@@ -178,7 +185,9 @@ def _name(key: str | float | int) -> str:
 
 
 def _pm(mean: float | None, se: float | None) -> str:
-    """One seed has no error (nan), and some published numbers have none."""
+    """One seed has no error (nan), one evaluation no AUC; some published numbers have no error."""
     if mean is None:
         return "-"
+    if math.isnan(mean):
+        return NO_AREA
     return f"{mean:.3f}" if se is None or math.isnan(se) else f"{mean:.3f} ± {se:.3f}"

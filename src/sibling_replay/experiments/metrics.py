@@ -6,6 +6,7 @@ arrays; steps are environment steps and T is the length of training.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -21,9 +22,12 @@ def auc(step: ArrayLike, value: ArrayLike, horizon: int) -> float:
 
     Trapezoids from the first recorded evaluation on, divided by T and not by the recorded span:
     "we do not add an unobserved time-zero evaluation". A curve that is 2 from step 500 to step
-    50,000 therefore scores 2 (1 - 500 / 50,000) = 1.98, the Bandit's ceiling.
+    50,000 therefore scores 2 (1 - 500 / 50,000) = 1.98, the Bandit's ceiling. One evaluation has no
+    area: nan, since 0 would look like a score.
     """
     x, y = _curve(step, value)
+    if x[0] == x[-1]:
+        return math.nan
     return float(np.sum(np.diff(x) * (y[1:] + y[:-1])) / 2.0 / horizon)
 
 

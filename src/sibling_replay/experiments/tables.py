@@ -84,7 +84,7 @@ def compare_grid(frame: pl.DataFrame) -> pl.DataFrame:
     """The three sweep tables; `frame` holds runs of study `grid`.
 
     Differences are SAMPLE minus PER on the seeds both have, with our 95 % simultaneous interval
-    over the paper's 48 comparisons in `low` and `high`.
+    over the paper's 48 comparisons in `low` and `high`, which one pair does not have (null).
     """
     numbers = published.grid()
     rows = []
@@ -103,7 +103,8 @@ def compare_grid(frame: pl.DataFrame) -> pl.DataFrame:
             if not ours:
                 continue
             interval = paired_interval(ours, COMPARISONS) if column == "diff" else None
-            low, high = interval[1:] if interval else (None, None)
+            known = interval is not None and not math.isnan(interval.low)
+            low, high = interval[1:] if interval and known else (None, None)
             key = {"env": env, "alpha": alpha, "beta": beta, "metric": column}
             compared = beside_paper(ours, numbers.get((env, alpha, beta, column)))
             rows.append({**key, **compared, "low": low, "high": high})

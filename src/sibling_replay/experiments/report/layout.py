@@ -227,6 +227,8 @@ def _interval(row: dict[str, Any], name: str, decimals: int) -> Cell | None:
 
 
 def _with_error(mean: float, se: float | None, decimals: int) -> str:
+    if math.isnan(mean):  # the AUC of runs with a single evaluation
+        return "none: evaluated once"
     if se is None or math.isnan(se):
         return number(mean, decimals)
     return f"{number(mean, decimals)} ± {number(se, decimals)}"
@@ -234,6 +236,8 @@ def _with_error(mean: float, se: float | None, decimals: int) -> str:
 
 def number(value: float, decimals: int, sign: bool = False) -> str:
     """With a true minus sign, and no minus on a zero."""
+    if math.isnan(value):
+        return "none"
     if math.isinf(value):
         return "+∞" if value > 0 else "−∞"
     text = f"{value:{'+' if sign else ''}.{decimals}f}"
