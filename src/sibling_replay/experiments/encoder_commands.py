@@ -18,6 +18,7 @@ from sibling_replay.experiments.encoder_report import (
     LEAST_MEDIAN,
     LEAST_SUPPORTED,
     SAMPLE,
+    check_transitions,
     inspect,
     merged,
     packed_codes,
@@ -101,6 +102,7 @@ class Inspect:
     """File for the table, where rows of other encoders stay; `report` reads results/vqvae.csv."""
 
     def run(self, console: Console) -> int:
+        check_transitions(self.transitions)
         files = [load_encoder(path) for path in self.files] or [*encoder_files().values()]
         if not files:
             raise ValueError("the package has no encoder: name some files")
@@ -152,11 +154,9 @@ class Sweep:
     """Directory; finished encoders in it are not trained again."""
 
     def run(self, console: Console) -> int:
-        found = []
         game = spelt("game", self.game, GAMES)
-        data = sample(game, self.transitions)
-        for loss, grid, codes in product(self.loss, self.grids, self.codes):
-            config = EncoderConfig(
+        configs = [
+            EncoderConfig(
                 game=game,
                 grid=grid_of(grid),
                 codes=codes,
@@ -165,15 +165,22 @@ class Sweep:
                 observations=self.observations,
                 updates=self.updates,
             )
-            found.append(inspect(trained_encoder(config, self.out, console), data))
+            for loss, grid, codes in product(self.loss, self.grids, self.codes)
+        ]  # all of them before the first is trained: a wrong one is refused at once
+        data = sample(game, self.transitions)
+        found = [inspect(trained_encoder(config, self.out, console), data) for config in configs]
         console.print(support_table(support_frame(found)))
+        for one in found:
+            if one.collapsed:
+                console.print(f"collapsed to one code: {one.file.config.name}", highlight=False)
         for loss in self.loss:
             best = recommend([one for one in found if one.file.config.loss == loss])
-            console.print(
-                f"recommended: {best.file.config.name}"
-                + ("." if best.supported else " (none has the support: the closest)."),
-                highlight=False,
-            )
+            if best is None:
+                words = f"none of loss {loss}: all have collapsed to one code."
+            else:
+                closest = "" if best.supported else " (none has the support: the closest)"
+                words = f"{best.file.config.name}{closest}."
+            console.print(f"recommended: {words}", highlight=False)
         console.print(
             f"Rule: at least {LEAST_SUPPORTED:.0%} of transitions in buckets of {SUPPORTED} and a "
             f"median bucket of {LEAST_MEDIAN}; among those the least loss.",

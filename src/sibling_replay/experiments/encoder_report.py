@@ -44,6 +44,11 @@ class Inspection:
     support: Support
 
     @property
+    def collapsed(self) -> bool:
+        """Whether every observation has the same code: such groups are large and mean nothing."""
+        return self.support.used_keys == 1
+
+    @property
     def supported(self) -> bool:
         """Whether groups are large enough to replace an outcome by a sibling's."""
         found = self.support
@@ -53,7 +58,13 @@ class Inspection:
 
 def sample(game: str, transitions: int = SAMPLE) -> Observations:
     """Random play that no encoder was trained on."""
+    check_transitions(transitions)
     return collect(game, transitions, SAMPLE_SEED)
+
+
+def check_transitions(transitions: int) -> None:
+    if transitions < 1:
+        raise ValueError(f"--transitions must be at least 1, got {transitions}")
 
 
 def packed_codes(file: EncoderFile, data: Observations) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -69,19 +80,21 @@ def inspect(file: EncoderFile, data: Observations) -> Inspection:
     return Inspection(file, support(codes, packed, action, n_codes=file.encoder.codes, n_actions=6))
 
 
-def recommend(inspections: Sequence[Inspection]) -> Inspection:
+def recommend(inspections: Sequence[Inspection]) -> Inspection | None:
     """The encoder that tells most apart among those with enough support.
 
     Enough: LEAST_SUPPORTED and LEAST_MEDIAN. Telling apart: the least reconstruction loss, then the
-    fewest keys. If none has enough support, the one that comes closest. All must be of one loss:
-    nats and squares are of different sizes.
+    fewest keys. If none has enough support, the one that comes closest. One that has collapsed to
+    a single code never: None if all have. All must be of one loss: nats and squares are of
+    different sizes.
     """
     losses = {one.file.config.loss for one in inspections}
     if len(losses) != 1:
         raise ValueError(f"encoders of one loss can be compared, not of {', '.join(losses)}")
-    enough = [one for one in inspections if one.supported]
+    useful = [one for one in inspections if not one.collapsed]
+    enough = [one for one in useful if one.supported]
     if not enough:
-        return max(inspections, key=lambda one: one.support.fraction_supported)
+        return max(useful, key=lambda one: one.support.fraction_supported, default=None)
     return min(enough, key=lambda one: (one.file.reconstruction, one.file.encoder.keys))
 
 

@@ -22,6 +22,7 @@ class Support:
     fraction_supported: float  # transitions in buckets of at least SUPPORTED
     bucket_quantiles: tuple[float, ...]  # sizes of occupied buckets at QUANTILES
     used_codes: int  # of K
+    used_keys: int  # different phi(s); with one, a group is all that an action did
 
 
 def support(
@@ -44,6 +45,7 @@ def support(
         fraction_supported=float(sizes[sizes >= SUPPORTED].sum() / len(packed)),
         bucket_quantiles=tuple(np.quantile(sizes, QUANTILES).tolist()),
         used_codes=len(used),
+        used_keys=len(np.unique(packed)),
     )
 
 
