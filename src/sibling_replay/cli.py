@@ -28,6 +28,7 @@ try:
     from sibling_replay.experiments.microscope_command import diagnose
     from sibling_replay.experiments.minatar_job import MinAtarJob
     from sibling_replay.experiments.minatar_plan import MinAtarPlan
+    from sibling_replay.experiments.minatar_states import STATES
     from sibling_replay.experiments.options import by_default
     from sibling_replay.experiments.report.command import report
     from sibling_replay.experiments.runner import Report, run_study
@@ -85,6 +86,7 @@ def reproduce(
     device: Annotated[str | None, by_default(DEVICE, "STR")] = None,
     gpu_share: Annotated[float | None, by_default(GPU_SHARE, "FLOAT")] = None,
     checkpoint_minutes: Annotated[float | None, by_default(CHECKPOINT_MINUTES, "FLOAT")] = None,
+    keep_states: bool = True,
     workers: int = os.cpu_count() or 1,
     backend: Literal["local", "ray"] = "local",
     address: Annotated[str | None, by_default("a private Ray on this machine", "STR")] = None,
@@ -103,12 +105,14 @@ def reproduce(
         steps: minatar: length of each run in environment steps.
         select_lr: minatar: choose learning rates as the paper did, by AUC over its grid on the
             clean games, instead of taking the paper's.
-        encoders: minatar: directory of encoders of your own for SAMPLE's groups; games that it has
-            none of take the package's.
+        encoders: minatar: encoder of your own for SAMPLE's groups, or directory with at most one a
+            game; games that it has none of take the package's, and the output says so.
         device: minatar: cpu, or cuda, where results are not repeated bit for bit.
         gpu_share: minatar on cuda with --backend ray: part of a GPU that a run takes.
         checkpoint_minutes: minatar: between two checkpoints of a run, kept in <out>/checkpoints;
             on a cluster, <out> and --encoders must be where all nodes see them.
+        keep_states: minatar: keep the last state of each finished run in <out>/states (59 MB with a
+            full replay buffer), so that a longer --steps goes on from it. Delete them as you like.
         workers: Runs at a time, in processes of one core each; if not given, as many as this
             machine has cores. The results do not depend on it.
         backend: local: processes of this machine. ray: tasks of a Ray cluster (extra `ray`).
@@ -122,6 +126,7 @@ def reproduce(
         "--device": device,
         "--gpu-share": gpu_share,
         "--checkpoint-minutes": checkpoint_minutes,
+        "--no-keep-states": not keep_states,
     }
     if address is not None and backend != "ray":
         raise ValueError("--address is of a Ray cluster: it needs --backend ray")
@@ -130,8 +135,9 @@ def reproduce(
         gpu_share = GPU_SHARE if gpu_share is None else gpu_share
         minutes = CHECKPOINT_MINUTES if checkpoint_minutes is None else checkpoint_minutes
         # a node of a cluster works in another directory: the job says where, from the root
-        states, own = (out / "checkpoints").resolve(), encoders and encoders.resolve()
-        job = MinAtarJob(states, own, 60.0 * minutes, device)
+        here, own = out.resolve(), encoders and encoders.resolve()
+        states = here / STATES if keep_states else None
+        job = MinAtarJob(here / "checkpoints", own, 60.0 * minutes, device, states)
         plan = MinAtarPlan(env, method, condition, seeds, steps, job)
         if backend == "local":  # nodes of a cluster may have what this machine lacks
             job.check()
@@ -140,10 +146,11 @@ def reproduce(
         gpus = gpu_share if device.startswith("cuda") else 0.0
         chosen = _backend(backend, workers, address, job, gpus)
         report = plan.carry_out(
-            out, select_lr, lambda runs, title: _run(runs, out, chosen, title, job)
+            out, select_lr, lambda runs, title: _run(runs, out, chosen, title, job), _say
         )
         return _finish(report, out)
-    given = [option for option, value in of_minatar.items() if value not in (None, (), False)]
+    unset = (None, False, ())  # by identity: 0 is a value
+    given = [o for o, value in of_minatar.items() if not any(value is one for one in unset)]
     if given:
         verb = "is" if len(given) == 1 else "are"
         raise ValueError(

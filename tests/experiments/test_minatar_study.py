@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +14,7 @@ import pytest
 from sibling_replay import cli
 from sibling_replay.envs import GAMES
 from sibling_replay.experiments import store
-from sibling_replay.experiments.encoder_report import (
-    Inspection,
-    inspect,
-    read_support,
-    recommend,
-    support_frame,
-)
+from sibling_replay.experiments.minatar_coverage import load, status_lines
 from sibling_replay.experiments.minatar_job import MinAtarJob
 from sibling_replay.experiments.minatar_plan import MinAtarPlan
 from sibling_replay.experiments.minatar_spec import (
@@ -33,8 +26,10 @@ from sibling_replay.experiments.minatar_spec import (
 )
 from sibling_replay.experiments.runner import Report
 from sibling_replay.experiments.spec import Run, select, study
-from sibling_replay.grouping.support import Support
-from sibling_replay.training.encoders import EncoderConfig, EncoderFile, encoder_files, save_encoder
+from sibling_replay.training.encoders import (
+    EncoderConfig,
+    encoder_files,
+)
 from sibling_replay.training.minatar_config import MinAtarConfig, minatar_config
 from sibling_replay.training.results import RunResult
 
@@ -133,7 +128,7 @@ def test_a_job_takes_over_where_another_was_killed(tmp_path: Path) -> None:
 
 
 def plan(tmp_path: Path, *methods: str) -> MinAtarPlan:
-    return MinAtarPlan(("Breakout",), methods, (), (), 100, MinAtarJob(tmp_path, tmp_path))
+    return MinAtarPlan(("Breakout",), methods, (), (), 100, MinAtarJob(tmp_path))
 
 
 def test_selected_rates_are_frozen_for_both_conditions(tmp_path: Path) -> None:
@@ -149,7 +144,17 @@ def test_selected_rates_are_frozen_for_both_conditions(tmp_path: Path) -> None:
         return Report(len(runs), 0, len(runs))
 
     chosen = replace(plan(tmp_path, "DDQN", "PER"), steps=20_000, seeds=(0, 1))
-    chosen.carry_out(tmp_path, True, run)
+    said: list[str] = []
+    chosen.carry_out(tmp_path, True, run, said.append)
+    assert said[:6] == [
+        "Breakout, DDQN: mean AUC return by learning rate, 2 seed(s)",
+        "  0.00012       1.375",  # returns rise from 1 to 4 and 5; half of the horizon counts
+        "  6e-05         1.625  chosen",
+        "  3e-05         1.375  paper",
+        "  1.5e-05       1.125",
+        "  7.5e-06       0.875",
+    ]
+    assert len(said) == 1 + 5 + 1 + 7  # and PER's grid
     assert done == ["minatar, learning rates", "minatar"]
     frame = store.load_runs(tmp_path, ["minatar"])
     assert frame.height == 2 * 2 * 2  # methods, conditions, seeds
@@ -230,109 +235,51 @@ def test_the_package_has_an_encoder_of_the_papers_size_for_every_game() -> None:
     ("arguments", "says"),
     [
         (("reproduce", "minatar", "--game", "Pong"), "choose from Asterix, Breakout"),
-        (("reproduce", "minatar", "--seeds", "5"), "choose from 0, 1, 2, 3, 4"),
+        (("reproduce", "minatar", "--seeds", "-1"), "seed must be an int >= 0"),
+        (("reproduce", "minatar", "--checkpoint-minutes", "0"), "positive and finite, got 0"),
+        (("reproduce", "minatar", "--checkpoint-minutes", "-1"), "positive and finite, got -1"),
+        (("reproduce", "minatar", "--checkpoint-minutes", "nan"), "positive and finite, got nan"),
         (("reproduce", "minatar", "--steps", "0"), "steps must be"),
         (("reproduce", "minatar", "--device", "banana"), "must be cpu or cuda, got 'banana'"),
         (("reproduce", "minatar", "--device", "cuda:99"), "device 'cuda:99': "),
         (("reproduce", "minatar", "--gpu-share", "0"), "--gpu-share must be in (0, 1]"),
-        (("reproduce", "minatar", "--encoders", "nowhere"), "no directory of encoders"),
-        (("reproduce", "exact", "--steps", "10"), "is for the study minatar"),
-        (("reproduce", "exact", "--condition", "clean"), "is for the study minatar"),
+        (("reproduce", "minatar", "--encoders", "nowhere"), "no encoder file or directory"),
+        (("reproduce", "exact", "--steps", "10"), "--steps is for the study minatar"),
+        (("reproduce", "exact", "--condition", "clean"), "--condition is for the study minatar"),
+        (("reproduce", "grid", "--select-lr"), "--select-lr is for the study minatar"),
+        (("reproduce", "testing", "--encoders", "."), "--encoders is for the study minatar"),
+        (("reproduce", "testing", "--device", "cuda"), "--device is for the study minatar"),
+        (("reproduce", "testing", "--gpu-share", "1"), "--gpu-share is for the study minatar"),
+        (("reproduce", "exact", "--checkpoint-minutes", "0"), "--checkpoint-minutes is for the"),
+        (("reproduce", "exact", "--no-keep-states"), "--no-keep-states is for the study minatar"),
         (("vqvae", "train", "--game", "Pong"), "choose from Asterix"),
         (("vqvae", "train", "--game", "Breakout", "--grid", "two"), "rows x columns"),
+        (("vqvae", "train", "--game", "Breakout", "--codes", "0"), "codes must be from 2"),
+        (("vqvae", "train", "--game", "Breakout", "--grid", "3x3", "--codes", "256"), "64 bits"),
+        (("vqvae", "sweep", "--game", "Breakout", "--codes", "8", "0"), "codes must be from 2"),
+        (("vqvae", "sweep", "--game", "Breakout", "--transitions", "0"), "at least 1, got 0"),
+        (("vqvae", "inspect", "--transitions", "0"), "--transitions must be at least 1, got 0"),
         (("vqvae", "inspect", "nothing.npz"), "nothing.npz"),
     ],
 )
-def test_wrong_arguments_say_what_is_right(arguments, says, capsys) -> None:
+def test_wrong_arguments_say_what_is_right(arguments, says, capsys, tmp_path, monkeypatch) -> None:
+    """At once: nothing is collected, trained or written."""
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as end:
         cli.main(arguments)
     assert end.value.code == 2
     said = capsys.readouterr()
     assert says in re.sub(r"[\s│]+", " ", said.out + said.err)
+    assert not any(tmp_path.iterdir())
 
 
-def inspection(loss: float, supported: float, median: float, codes: int) -> Inspection:
-    file = encoder_file(EncoderConfig("Breakout", codes=codes), loss)
-    return Inspection(
-        file, Support(1000, 5.0, 0.5, median, supported, (1.0, 2.0, 3.0, 4.0, 5.0), codes)
-    )
-
-
-def encoder_file(config: EncoderConfig, loss: float) -> EncoderFile:
-    from sibling_replay.grouping.frozen import FrozenEncoder, Weights
-
-    rng = np.random.default_rng(0)
-    shapes = ((3, 3, 4, 8), (8,), (3, 3, 8, 8), (8,), (8, 4), (4,), (config.codes, 4))
-    weights = Weights(*(rng.normal(size=shape).astype(np.float32) for shape in shapes))
-    return EncoderFile(FrozenEncoder(weights, config.grid), config, "data", loss)
-
-
-def test_the_finest_encoder_with_enough_support_is_recommended() -> None:
-    coarse = inspection(0.06, 0.99, 400, 8)
-    good = inspection(0.03, 0.80, 40, 16)
-    thin = inspection(0.02, 0.60, 40, 32)
-    rare = inspection(0.01, 0.90, 5, 256)
-    assert recommend([coarse, good, thin, rare]) is good
-    assert recommend([thin, rare]) is rare
-    other = replace(rare, file=replace(rare.file, config=replace(rare.file.config, loss="mse")))
-    with pytest.raises(ValueError, match="of one loss"):
-        recommend([good, other])  # nats and squares
-    frame = support_frame([coarse, good])
-    assert frame["paper_perplexity"].to_list() == [None, 8.7]
-    assert frame["frac_ge_100"].to_list() == [0.99, 0.8]
-
-
-def test_inspect_prints_draws_and_writes(tmp_path: Path, capsys) -> None:
-    pytest.importorskip("matplotlib")
-    path = tmp_path / "encoder.npz"
-    save_encoder(path, encoder_file(EncoderConfig("Breakout"), 0.5))
-    with pytest.raises(SystemExit) as end:
-        cli.main(["vqvae", "inspect", str(path), "--transitions", "800", "--pictures",
-                  str(tmp_path / "pictures"), "--csv", str(tmp_path / "table.csv")])  # fmt: skip
-    assert end.value.code == 0
-    assert "Breakout" in capsys.readouterr().out
-    for name in ("Breakout-2x1-16-bce-seed0.png", "Breakout-2x1-16-bce-seed0-support.png"):
-        assert (tmp_path / "pictures" / name).stat().st_size > 5_000
-    frame = read_support(tmp_path / "table.csv")
-    assert frame.select("paper_median_bucket", "transitions").rows() == [(156.0, 800)]
-
-    for codes, transitions in ((8, 500), (16, 700)):  # another, and the same again
-        save_encoder(path, encoder_file(EncoderConfig("Breakout", codes=codes), 0.5))
-        with pytest.raises(SystemExit) as end:
-            cli.main(["vqvae", "inspect", str(path), "--transitions", str(transitions), "--csv",
-                      str(tmp_path / "table.csv")])  # fmt: skip
-        assert end.value.code == 0
-    frame = read_support(tmp_path / "table.csv")
-    assert frame.select("codebook", "transitions").rows() == [(8, 500), (16, 700)]
-
-
-def test_a_sweep_trains_compares_and_recommends(tmp_path: Path, capsys) -> None:
-    pytest.importorskip("torch")
-    command = ["vqvae", "sweep", "--game", "Breakout", "--grids", "1x1", "2x1", "--codes", "4", "8",
-               "--observations", "600", "--updates", "3", "--transitions", "500",
-               "--loss", "bce", "mse", "--out", str(tmp_path)]  # fmt: skip
-    said = []
-    for _ in range(2):
-        with pytest.raises(SystemExit) as end:
-            cli.main(command)
-        assert end.value.code == 0
-        said.append(re.sub(r"\s+", " ", capsys.readouterr().out))
-    names = {
-        f"Breakout-{grid}-{codes}-{loss}-seed0"
-        for grid, codes, loss in product(("1x1", "2x1"), (4, 8), ("bce", "mse"))
-    }
-    assert {path.stem for path in tmp_path.glob("*.npz")} == names
-    assert all(f"{name}: update 3 of 3" in said[0] for name in names)
-    assert "update" not in said[1]  # what is finished is not trained again
-    recommended = [re.findall(r"recommended: ([\w-]+)", one) for one in said]
-    assert recommended[0] == recommended[1]
-    assert {name.split("-")[3] for name in recommended[0]} == {"bce", "mse"}  # one of each
-    assert names.issuperset(recommended[0])
-
-
-def test_inspection_counts_the_sample() -> None:
-    from sibling_replay.training.observations import collect
-
-    data = collect("Breakout", 1_000, seed=3)
-    found = inspect(encoder_file(EncoderConfig("Breakout"), 0.5), data).support
-    assert found.transitions == 1_000 and 1 <= found.perplexity <= 16
+def test_other_seeds_than_the_papers_can_be_run(tmp_path: Path) -> None:
+    chosen = replace(plan(tmp_path, "PER"), seeds=(7, 2, 7), conditions=("clean",))
+    assert [run.config.seed for run in chosen.runs()] == [7, 2]
+    assert {run.config.seed for run in chosen.rate_runs()} == {7, 2}
+    for run in chosen.runs():
+        store.save_run(tmp_path, run, curve_of(run.config, 3.0))
+    lines = status_lines(tmp_path)
+    assert lines[0] == "minatar, 100 steps: 1 of 150 runs done"
+    assert "  and 1 runs with seeds that are not the paper's" in lines
+    assert load(tmp_path)["seed"].to_list() == [2]  # the other is no part of the comparison

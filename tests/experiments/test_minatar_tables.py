@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 import re
 
+import numpy as np
 import polars as pl
 import pytest
 
 from sibling_replay import cli
-from sibling_replay.experiments import minatar_tables, published, store
+from sibling_replay.experiments import metrics, minatar_tables, published, store
 from sibling_replay.experiments.minatar_coverage import PAPER_STEPS, check_alike, counts, horizons
 from sibling_replay.experiments.minatar_job import checkpoint_name
-from sibling_replay.experiments.minatar_spec import PER_RATES, RATES
+from sibling_replay.experiments.minatar_spec import PER_RATES, RATES, minatar_run
 from sibling_replay.experiments.statistics import Estimate
+from sibling_replay.training.minatar_config import minatar_config
+from sibling_replay.training.results import RunResult
 from support.minatar_frames import SHORT, row, scored, stack, trial
 
 
@@ -212,3 +215,23 @@ def test_the_table_refuses_unlike_runs(tmp_path, capsys) -> None:
     out = stored(tmp_path, stack(scored(), other))
     assert run("table", "minatar", "--out", out) == 2
     assert "differ in encoder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_a_run_with_one_evaluation_has_no_auc_beside_the_papers(
+    tmp_path, capsys, monkeypatch, older: bool
+) -> None:
+    """Older versions stored 0, which was printed beside the paper's 19.17."""
+    if older:
+        monkeypatch.setattr(metrics, "auc", lambda step, value, horizon: 0.0)
+    config = minatar_config("Breakout", "PER", "clean", 0, steps=10_000)
+    once = [np.array([value]) for value in (10_000, 90, 5.0, np.nan)]
+    result = RunResult(config, *once, episodes=90, updates=5_000)  # type: ignore[arg-type]
+    store.save_run(tmp_path, minatar_run("minatar", config), result)
+    assert older == (store.load_runs(tmp_path)["auc_return"][0] == 0.0)
+    with pytest.raises(SystemExit) as end:
+        cli.main(["table", "minatar", "--out", str(tmp_path)])
+    assert end.value.code == 0
+    said = re.sub(r"[\s│]+", " ", capsys.readouterr().out)
+    assert "1 no AUC 19.170 ± 0.350 -" in said
+    assert "no AUC: the runs were evaluated once, and one point has no area under it" in said

@@ -324,3 +324,11 @@ def test_another_encoder_than_the_configs_is_refused() -> None:
         Session(small("SAMPLE"), random_encoder(codes=5))
     with pytest.raises(ValueError, match="encoder"):
         Session(small("SAMPLE"), None)
+
+
+def test_an_encoder_of_another_game_is_refused_by_its_channels() -> None:
+    """Breakout's encoder has 4 channels, Seaquest 10."""
+    encoder = random_encoder(channels=4)
+    config = minatar_config("Seaquest", "SAMPLE", "clean", 0, encoder=encoder.digest)
+    with pytest.raises(ValueError, match=r"Seaquest has 10 channels, and encoder .* of 4: take"):
+        Session(config, encoder)

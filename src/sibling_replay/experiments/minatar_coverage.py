@@ -6,6 +6,7 @@ Runs of different lengths are different experiments. Nothing here or downstream 
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from sibling_replay.experiments import store
 from sibling_replay.experiments.minatar_job import checkpoint_name
 from sibling_replay.experiments.minatar_progress import standing
 from sibling_replay.experiments.minatar_spec import RATE_STUDY, SEEDS, STUDY
+from sibling_replay.experiments.minatar_states import STATES, size_of
 from sibling_replay.training.minatar_config import CONDITIONS, MINATAR_METHODS, MinAtarConfig
 
 PAPER_STEPS = MinAtarConfig.steps
@@ -26,10 +28,20 @@ Counts = dict[tuple[str, str, str], int]  # (condition, game, method) -> seeds
 
 
 def load(root: Path) -> pl.DataFrame:
-    """The study's finished runs, of a directory or a collected file, checked to be alike."""
-    frame = store.load_runs(root, [STUDY])
-    check_alike(frame)
-    return frame
+    """The runs of a directory or a collected file that are compared with the paper's."""
+    return of_the_paper(store.load_runs(root, [STUDY]))
+
+
+def of_the_paper(frame: pl.DataFrame) -> pl.DataFrame:
+    """The runs with the paper's seeds, checked to be alike."""
+    chosen = frame.filter(pl.col("seed").is_in(SEEDS))
+    check_alike(chosen)
+    if chosen.is_empty():
+        return chosen
+    # one evaluation has no area; older versions stored 0
+    alone = pl.col("eval_step").list.n_unique() == 1
+    area = pl.when(alone).then(math.nan).otherwise(pl.col("auc_return"))
+    return chosen.with_columns(area.alias("auc_return"))
 
 
 def check_alike(frame: pl.DataFrame) -> None:
@@ -60,12 +72,14 @@ def described(steps: int) -> str:
 
 
 def counts(frame: pl.DataFrame, steps: int) -> Counts:
-    """How many seeds of each cell there are at this length; cells without any are there with 0."""
+    """How many of the paper's seeds of each cell there are at this length; cells without any are
+    there with 0."""
     found = dict.fromkeys(
         ((c, game, m) for c in CONDITIONS for game in GAMES for m in MINATAR_METHODS), 0
     )
     some = frame.filter(pl.col("steps") == steps)
     seeds = some.select("condition", "env", "method", "seed").unique()
+    seeds = seeds.filter(pl.col("seed").is_in(SEEDS))
     for condition, game, method, _ in seeds.iter_rows():
         found[condition, game, method] += 1
     return found
@@ -85,7 +99,20 @@ def status_lines(root: Path) -> list[str]:
             for method in MINATAR_METHODS:
                 done = (f"{c} {found[c, game, method]} / {len(SEEDS)}" for c in CONDITIONS)
                 lines.append(f"  {game:<22}{method:<8}{'   '.join(done)}")
-    return lines + _unfinished(root)
+        others = frame.filter(pl.col("steps") == steps, ~pl.col("seed").is_in(SEEDS))
+        if others.height:
+            lines.append(f"  and {others.height} runs with seeds that are not the paper's")
+    return lines + _unfinished(root) + _kept(root)
+
+
+def _kept(root: Path) -> list[str]:
+    count, size = size_of(root)
+    if not count:
+        return []
+    return [
+        f"  last states of {count} finished runs, {size / 1e6:,.0f} MB in {root / STATES}: a "
+        "longer --steps goes on from them; delete what you do not want to prolong"
+    ]
 
 
 def _unfinished(root: Path) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from sibling_replay.checkpoint import RollingCheckpoint
 from sibling_replay.envs import GAMES, MinAtarEnv
 from sibling_replay.experiments.minatar_progress import Notes, standing
+from sibling_replay.experiments.minatar_states import KeptStates
 from sibling_replay.experiments.spec import Run
 from sibling_replay.training.encoders import find_encoder
 from sibling_replay.training.minatar_config import MinAtarConfig
@@ -19,14 +21,18 @@ from sibling_replay.training.results import RunResult
 @dataclass(frozen=True)
 class MinAtarJob:
     """What a worker calls with a config. Whoever takes over a run goes on from its checkpoint, so
-    on a cluster `checkpoints` should be a directory that all nodes see."""
+    on a cluster `checkpoints` and `states` should be directories that all nodes see."""
 
     checkpoints: Path
-    encoders: Path | None = None  # directory of encoder files, before the package's
+    encoders: Path | None = None  # encoder file, or directory of them, before the package's
     checkpoint_seconds: float = 300.0
     device: str = "cpu"
+    states: Path | None = None  # keeps the last states of finished runs; None: they are deleted
 
     def __post_init__(self) -> None:
+        if not 0.0 < self.checkpoint_seconds < math.inf:
+            minutes = self.checkpoint_seconds / 60.0
+            raise ValueError(f"--checkpoint-minutes must be positive and finite, got {minutes:g}")
         if not re.fullmatch(r"(cpu|cuda)(:\d+)?", self.device):
             raise ValueError(f"--device must be cpu or cuda, got {self.device!r}")
 
@@ -34,14 +40,20 @@ class MinAtarJob:
         from sibling_replay.training.torch_minatar import train  # torch: slow to import
 
         encoder = find_encoder(self.encoders, config.encoder) if config.encoder else None
-        return train(
-            config,
-            encoder,
-            checkpoint=self.checkpoint(config),
-            checkpoint_seconds=self.checkpoint_seconds,
-            device=self.device,
-            observe=Notes(self.checkpoint(config).directory),
-        )
+        checkpoint, kept = self.checkpoint(config), self._kept
+        with checkpoint.owned():
+            result = train(
+                config,
+                encoder,
+                checkpoint=checkpoint,
+                earlier=None if kept is None else kept.earlier(config),
+                checkpoint_seconds=self.checkpoint_seconds,
+                device=self.device,
+                observe=Notes(checkpoint.directory),
+            )
+            if kept is not None and not kept.path(config).exists():
+                checkpoint.keep(kept.path(config))
+        return result
 
     def check(self) -> None:
         """Refuse here and now what would fail every run: the games, torch or its device are not
@@ -60,15 +72,23 @@ class MinAtarJob:
         """Where a run's states are."""
         return RollingCheckpoint(self.checkpoints / checkpoint_name(config))
 
+    @property
+    def _kept(self) -> KeptStates | None:
+        return None if self.states is None else KeptStates(self.states, self.device)
+
+    def begins_at(self, config: MinAtarConfig) -> int:
+        """The step of the kept state that a run begins from; 0 if there is none."""
+        return 0 if self._kept is None else self._kept.furthest(config)
+
     def standing(self, run: Run) -> int:
-        """Steps that an unfinished run has taken, by its last note."""
+        """Steps that an unfinished run has taken, by its last note or the state it begins from."""
         if not isinstance(run.config, MinAtarConfig):
             return 0
         noted = standing(self.checkpoint(run.config).directory)
-        return 0 if noted is None else noted.step
+        return max(self.begins_at(run.config), 0 if noted is None else noted.step)
 
     def forget(self, run: Run) -> None:
-        """Delete the states and notes of a run whose result is stored."""
+        """Delete the checkpoints and notes of a run whose result is stored."""
         if isinstance(run.config, MinAtarConfig):
             self.checkpoint(run.config).remove()
 

@@ -6,11 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import polars as pl
+
 from sibling_replay.experiments import store
+from sibling_replay.experiments.minatar_choice import beginning_lines, rate_lines
 from sibling_replay.experiments.minatar_job import MinAtarJob
 from sibling_replay.experiments.minatar_spec import (
     NO_RATES,
     RATE_STUDY,
+    SEEDS,
     STUDY,
     Rates,
     minatar_run,
@@ -20,7 +24,7 @@ from sibling_replay.experiments.minatar_spec import (
 )
 from sibling_replay.experiments.runner import Report
 from sibling_replay.experiments.spec import Run, select
-from sibling_replay.training.encoders import encoder_files
+from sibling_replay.training.encoders import encoder_files, own_encoders
 from sibling_replay.training.minatar_config import MinAtarConfig
 
 
@@ -36,38 +40,80 @@ class MinAtarPlan:
     job: MinAtarJob
 
     def carry_out(
-        self, out: Path, select_lr: bool, run: Callable[[tuple[Run, ...], str], Report]
+        self,
+        out: Path,
+        select_lr: bool,
+        run: Callable[[tuple[Run, ...], str], Report],
+        say: Callable[[str], None] = lambda line: None,
     ) -> Report:
-        """Do the runs by `run(runs, title)`, first those that select learning rates if asked to."""
+        """Do the runs by `run(runs, title)`, first those that select learning rates if asked to.
+        `say` is told what is chosen on the user's behalf."""
+        for line in self.encoder_lines():
+            say(line)
         rates: Rates = NO_RATES
         if select_lr:
             trials = self.rate_runs()
             for trial in trials:
                 _check_comparable(trial)
-            self.settle(out, trials)
+            self._prepare(out, trials, say)
             report = run(trials, "minatar, learning rates")
             if report.failures:
                 return report
             rates = self.selected(out)
+            for line in rate_lines(self._trials(out), rates):
+                say(line)
         chosen = self.runs(rates)
-        self.settle(out, chosen)
+        self._prepare(out, chosen, say)
         return run(chosen, "minatar")
 
     def runs(self, rates: Rates = NO_RATES) -> tuple[Run, ...]:
         """The chosen runs, with the paper's learning rates or those given."""
-        runs = minatar_runs(self._digests(), rates, **self._shortened())
-        return select(runs, self.games, self.methods, self.seeds, self.conditions)
+        runs = minatar_runs(self._digests(), rates, self._seeds, **self._shortened())
+        return select(runs, self.games, self.methods, self._seeds, self.conditions)
 
     def rate_runs(self) -> tuple[Run, ...]:
         """The runs that choose the learning rates of the chosen games and methods."""
-        runs = rate_runs(self._digests(), **self._shortened())
-        return select(runs, self.games, self.methods, self.seeds)
+        runs = rate_runs(self._digests(), self._seeds, **self._shortened())
+        return select(runs, self.games, self.methods, self._seeds)
 
     def selected(self, out: Path) -> dict[tuple[str, str], float]:
         """The learning rates that the finished `rate_runs` choose."""
+        return selected_rates(self._trials(out))
+
+    def _trials(self, out: Path) -> pl.DataFrame:
         ids = [run.id for run in self.rate_runs()]
         frame = store.load_runs(out, [RATE_STUDY])
-        return selected_rates(frame.filter(frame["run"].is_in(ids)))
+        return frame.filter(frame["run"].is_in(ids))
+
+    def encoder_lines(self) -> list[str]:
+        """Which encoder makes the groups of each chosen game, and where it is from."""
+        configs = [run.config for run in self.runs()]
+        games = list(dict.fromkeys(c.env for c in configs if c.method == "SAMPLE"))
+        place = self.job.encoders
+        own = {} if place is None else own_encoders(place)
+        if place is not None and not games:
+            raise ValueError("--encoders is for SAMPLE's groups, and no chosen run is of SAMPLE")
+        if place is not None and not own.keys() & set(games):
+            raise ValueError(f"--encoders {place}: no encoder of {', '.join(games)} is there")
+        files = encoder_files(place)
+        lines = []
+        for game in games:
+            of = f"of {place}" if game in own else "of the package"
+            if place is not None and game not in own:
+                of += f", as {place} has none of {game}"
+            lines.append(f"encoder {files[game].description} ({of})")
+        return lines
+
+    def _prepare(self, out: Path, runs: tuple[Run, ...], say: Callable[[str], None]) -> None:
+        """What is to be seen to before these runs are done."""
+        self.settle(out, runs)
+        finished = store.finished(out, runs)
+        todo = [run.config for run in runs if run.id not in finished]
+        configs = [config for config in todo if isinstance(config, MinAtarConfig)]
+        for config in configs:
+            self.job.checkpoint(config).check_free()
+        for line in beginning_lines(out, configs, self.job):
+            say(line)
 
     def settle(self, out: Path, runs: tuple[Run, ...]) -> None:
         """Before these runs are done: a run that selects a rate and a clean run of the study may
@@ -86,6 +132,10 @@ class MinAtarPlan:
     def _digests(self) -> dict[str, str]:
         files = encoder_files(self.job.encoders)
         return {game: file.encoder.digest for game, file in files.items()}
+
+    @property
+    def _seeds(self) -> tuple[int, ...]:
+        return tuple(dict.fromkeys(self.seeds)) or tuple(SEEDS)
 
     def _shortened(self) -> dict[str, int]:
         return {} if self.steps is None else {"steps": self.steps}

@@ -6,7 +6,7 @@ shorter study is the beginning of the same runs; its ids say so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -39,9 +39,13 @@ def rate_grid(method: str) -> tuple[float, ...]:
 
 
 def minatar_runs(
-    encoders: Mapping[str, str], rates: Rates = NO_RATES, **overrides: Any
+    encoders: Mapping[str, str],
+    rates: Rates = NO_RATES,
+    seeds: Iterable[int] = SEEDS,
+    **overrides: Any,
 ) -> tuple[Run, ...]:
-    """Every run of the study. `encoders`: each game's digest; `rates` replace the paper's."""
+    """Every run of the study. `encoders`: each game's digest; `rates` and `seeds` replace the
+    paper's."""
     runs = []
     for condition in CONDITIONS:
         for game in GAMES:
@@ -51,20 +55,22 @@ def minatar_runs(
                     settings["encoder"] = encoders[game]
                 if (game, method) in rates:
                     settings["learning_rate"] = rates[game, method]
-                for seed in SEEDS:
+                for seed in seeds:
                     config = minatar_config(game, method, condition, seed, **settings)
                     runs.append(minatar_run(STUDY, config))
     return tuple(runs)
 
 
-def rate_runs(encoders: Mapping[str, str], **overrides: Any) -> tuple[Run, ...]:
+def rate_runs(
+    encoders: Mapping[str, str], seeds: Iterable[int] = SEEDS, **overrides: Any
+) -> tuple[Run, ...]:
     """The runs that choose learning rates: every rate of the grid, on clean games."""
     runs = []
     for game in GAMES:
         for method in MINATAR_METHODS:
             encoder = encoders[game] if method == "SAMPLE" else ""
             for rate in rate_grid(method):
-                for seed in SEEDS:
+                for seed in seeds:
                     settings = {**overrides, "learning_rate": rate, "encoder": encoder}
                     config = minatar_config(game, method, "clean", seed, **settings)
                     runs.append(minatar_run(RATE_STUDY, config))

@@ -82,13 +82,14 @@ def table(
         for custom in display.custom_tables(custom_runs.cells(custom_runs.load(out))):
             console.print(custom)
         return 0
-    if name == "minatar":
-        compared = minatar_tables.compare_auc(minatar_coverage.load(out))
-        console.print(display.minatar_table(compared))
-        return 0
     stored = store.load_runs(out, [name])
-    runs = tables.of_the_paper(stored, name)
-    if name == "exact":
+    if name == "minatar":
+        runs = minatar_coverage.of_the_paper(stored)
+    else:
+        runs = tables.of_the_paper(stored, name)
+    if name == "minatar":
+        console.print(display.minatar_table(minatar_tables.compare_auc(runs)))
+    elif name == "exact":
         console.print(display.exact_table(tables.compare_exact(runs)))
     else:
         console.print(display.grid_table(tables.compare_grid(runs)))

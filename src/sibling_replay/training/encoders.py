@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from sibling_replay.checkpoint import StateError, read_state, write_state
 from sibling_replay.envs import GAMES
-from sibling_replay.grouping.frozen import FrozenEncoder, Weights
+from sibling_replay.grouping.frozen import FrozenEncoder, Weights, check_form
 
 KIND = "sibling-replay VQ-VAE encoder"
 SHIPPED = Path(__file__).parent.parent / "grouping" / "encoders"
@@ -36,6 +36,9 @@ class EncoderConfig:
         for name in ("observations", "updates", "batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}")
+        check_form(self.grid, self.codes)
+        if self.loss not in ("bce", "mse"):
+            raise ValueError(f'loss must be "bce" or "mse", got {self.loss!r}')
         if self.seed < 0:
             raise ValueError(f"seed must not be negative, got {self.seed}")
         if self.learning_rate <= 0:
@@ -62,6 +65,13 @@ class EncoderFile:
     data_digest: str  # of the observations it was trained on
     reconstruction: float  # loss an element, mean over the last training minibatches
 
+    @property
+    def description(self) -> str:
+        """In a line: name, form, digest."""
+        (rows, columns), codes = self.config.grid, self.config.codes
+        form = f"{rows}x{columns} codes of {codes}, {self.config.loss}"
+        return f"{self.config.name}: {form}, digest {self.encoder.digest}"
+
 
 def save_encoder(path: str | os.PathLike[str], file: EncoderFile) -> None:
     header = {
@@ -76,7 +86,13 @@ def save_encoder(path: str | os.PathLike[str], file: EncoderFile) -> None:
 
 def load_encoder(path: str | os.PathLike[str]) -> EncoderFile:
     """The encoder in a file, checked against the digest it was saved with."""
-    header, arrays = read_state(path)
+    try:
+        header, arrays = read_state(path)
+    except StateError as error:
+        raise StateError(
+            f"{path} is not a complete encoder file ({error.__cause__ or error}): "
+            "copy it anew, or train it with `sibling-replay vqvae train`"
+        ) from error
     if header.get("kind") != KIND:
         raise StateError(f"{path} is not an encoder file")
     try:
@@ -85,7 +101,7 @@ def load_encoder(path: str | os.PathLike[str]) -> EncoderFile:
         found = EncoderFile(encoder, config, header["data_digest"], header["reconstruction"])
     except Exception as error:  # a header can be wrong in any way
         raise StateError(f"{path} does not describe an encoder: {error!r}") from error
-    if encoder.digest != header["digest"]:
+    if encoder.codes != config.codes or encoder.digest != header["digest"]:
         raise StateError(f"{path}: the weights are not those it was saved with")
     return found
 
@@ -96,36 +112,36 @@ def encoder_config(saved: dict[str, Any]) -> EncoderConfig:
 
 
 def encoder_files(own: Path | None = None) -> dict[str, EncoderFile]:
-    """Game -> its encoder: one of the directory `own`, or else the package's.
-
-    Of several in `own`, that of the paper's form (2x1, its K, bce) and the least seed.
-    """
-    found = _chosen(SHIPPED)
-    if own is None:
-        return found
-    if not own.is_dir():
-        raise FileNotFoundError(f"there is no directory of encoders {own}")
-    return found | _chosen(own)
+    """Game -> its encoder: that of the file or directory `own`, else the package's."""
+    found = _by_game(SHIPPED)
+    return found if own is None else found | own_encoders(own)
 
 
-def _chosen(directory: Path) -> dict[str, EncoderFile]:
-    by_game: dict[str, list[EncoderFile]] = {}
-    for path in sorted(directory.glob("*.npz")):
+def own_encoders(place: Path) -> dict[str, EncoderFile]:
+    """Game -> its encoder, of a file or of a directory. Two of one game are refused: which of them
+    makes the groups is not ours to guess."""
+    if not place.exists():
+        raise FileNotFoundError(f"there is no encoder file or directory of encoders {place}")
+    return _by_game(place)
+
+
+def _by_game(place: Path) -> dict[str, EncoderFile]:
+    found: dict[str, EncoderFile] = {}
+    names: dict[str, Path] = {}
+    for path in _paths(place):
         file = load_encoder(path)
-        by_game.setdefault(file.config.game, []).append(file)
-    found = {}
-    for game, files in by_game.items():
-        of_paper = [file for file in files if _is_papers(file.config)]
-        if not of_paper and len(files) > 1:
-            names = ", ".join(file.config.name for file in files)
-            raise ValueError(f"{directory} has several encoders of {game} ({names}): leave one")
-        found[game] = min(of_paper or files, key=lambda file: file.config.seed)
+        game = file.config.game
+        if game in found and found[game].encoder.digest != file.encoder.digest:
+            raise ValueError(
+                f"{place} has several encoders of {game} ({names[game].name}, {path.name}): "
+                "leave one there, or name one file"
+            )
+        found[game], names[game] = file, path
     return found
 
 
-def _is_papers(config: EncoderConfig) -> bool:
-    form = (config.grid, config.codes, config.loss)
-    return form == ((2, 1), paper_codes(config.game), "bce")
+def _paths(place: Path) -> list[Path]:
+    return sorted(place.glob("*.npz")) if place.is_dir() else [place]
 
 
 def shipped_encoder(game: str) -> Path:
@@ -136,7 +152,7 @@ def shipped_encoder(game: str) -> Path:
 def find_encoder(own: Path | None, digest: str) -> FrozenEncoder:
     """The encoder with this digest, among the files of a directory and of the package."""
     places = [SHIPPED] if own is None else [own, SHIPPED]
-    for path in (path for place in places for path in sorted(place.glob("*.npz"))):
+    for path in (path for place in places for path in _paths(place)):
         encoder = load_encoder(path).encoder
         if encoder.digest == digest:
             return encoder

@@ -63,15 +63,22 @@ class Windows:
 
     def close(self, step: int) -> None:
         """End a window."""
+        self._rows.append(self._row(step))
+        self._sums[:] = 0.0
+
+    def _row(self, step: int) -> NDArray[np.float64]:
+        """The window up to a step, as far as it has gone."""
         count = self._sums[0]
         means = self._sums[1:] / count if count else np.full(len(MEASURED), np.nan)
         l1 = dx.action_l1(self._behaviour, self._replay) if self._updates else np.nan
-        self._rows.append(np.array([step, *means, l1]))
-        self._sums[:] = 0.0
+        return np.array([step, *means, l1])
 
-    def columns(self) -> dict[str, NDArray[np.float64]]:
-        """Name -> [windows]."""
-        table = np.array(self._rows).reshape(-1, len(COLUMNS))
+    def columns(self, end: int | None = None) -> dict[str, NDArray[np.float64]]:
+        """Name -> [windows]; with an `end`, the window that is open at this step is the last."""
+        rows = self._rows
+        if end is not None and not (rows and rows[-1][0] == end):
+            rows = [*rows, self._row(end)]
+        table = np.array(rows).reshape(-1, len(COLUMNS))
         return {name: table[:, place].copy() for place, name in enumerate(COLUMNS)}
 
     def arrays(self) -> dict[str, NDArray[Any]]:

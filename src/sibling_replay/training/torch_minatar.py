@@ -1,14 +1,18 @@
 """A MinAtar run: the paper's network and methods on a game, with latent siblings, that survives.
 
 Everything a run depends on is in its `Session`; a checkpoint is that session as plain data. On a
-CPU a run that was killed at any moment and resumed ends with the bytes of one that was not.
+CPU a run that was killed at any moment and resumed ends with the bytes of one that was not. So does
+a run that goes on from the last state of a shorter one: nothing in a session but `result` depends
+on where it ends.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -17,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from sibling_replay import ReplayBuffer
-from sibling_replay.checkpoint import RollingCheckpoint, StateError
+from sibling_replay.checkpoint import RollingCheckpoint, StateError, read_state
 from sibling_replay.envs import MeanPreservingTail, MinAtarEnv
 from sibling_replay.grouping.frozen import FrozenEncoder
 from sibling_replay.rng import streams
@@ -53,6 +57,11 @@ class Session:
             )
         n_actions = int(self.game.action_space.n)  # type: ignore[attr-defined]
         channels = self.game.observation_space.shape[-1]  # type: ignore[index]
+        if encoder is not None and encoder.channels != channels:
+            raise ValueError(
+                f"{config.env} has {channels} channels, and encoder {encoder.digest[:8]} is for "
+                f"games of {encoder.channels}: take one that was trained on {config.env}"
+            )
         self.learner = new_learner(config, MinAtarNetwork(channels, n_actions, rng.init), device)
         self.buffer = ReplayBuffer.for_env(
             self.game,
@@ -92,14 +101,25 @@ class Session:
             self.episodes += step.terminated or step.truncated
             if config.diagnostics_every:
                 windows.act(step.action)
-                if step.number % config.diagnostics_every == 0 or step.number == config.steps:
+                if step.number % config.diagnostics_every == 0:
                     windows.close(step.number)
-            if step.number % config.eval_interval == 0 or step.number == config.steps:
-                score = evaluate(config, self.learner, self.eval_seeds[len(self.curve)])
-                self.curve.append((step.number, self.episodes, score))
+            if step.number % config.eval_interval == 0:
+                self.curve.append(self._evaluated())
+
+    def _evaluated(self) -> tuple[int, int, float]:
+        """The next point of the curve."""
+        score = evaluate(self.config, self.learner, self.eval_seeds[len(self.curve)])
+        return self.position.number, self.episodes, score
 
     def result(self) -> RunResult:
-        step, episode, score = np.array(self.curve, dtype=np.float64).reshape(-1, 3).T
+        """What the run gave. A run that is over ends with an evaluation and a window that a longer
+        one does not have there; so they are no part of the session."""
+        curve, end = self.curve, None
+        if self.position.number == self.config.steps:
+            if not (curve and curve[-1][0] == self.config.steps):
+                curve = [*curve, self._evaluated()]
+            end = self.config.steps if self.config.diagnostics_every else None
+        step, episode, score = np.array(curve, dtype=np.float64).reshape(-1, 3).T
         return RunResult(
             config=self.config,
             eval_step=step.astype(np.int64),
@@ -108,7 +128,7 @@ class Session:
             eval_success=np.full(len(step), np.nan),  # MinAtar has no successes
             episodes=self.episodes,
             updates=self.position.updates,
-            diagnostics=self.windows.columns(),
+            diagnostics=self.windows.columns(end),
         )
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -132,9 +152,15 @@ class Session:
         return header, arrays
 
     def load_state(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Continue where `state` was taken."""
-        if header["config"] != asdict(self.config):
+        """Continue where `state` was taken, of a run of these settings and any length."""
+        if {**header["config"], "steps": self.config.steps} != asdict(self.config):
             raise StateError("the checkpoint is of another config")
+        if header["number"] > self.config.steps:
+            raise StateError(
+                f"the checkpoint is at step {header['number']:,}, beyond the end of this run"
+            )
+        if header["config"]["steps"] != self.config.steps:
+            self._check_open(header, arrays)
         if header.get("learner") != type(self.learner).__name__:
             raise StateError(
                 f"the checkpoint is of the learner {header.get('learner')}, not of "
@@ -155,6 +181,19 @@ class Session:
         self._steps = None
         self.episodes = header["episodes"]
         self.curve = [(step, episodes, score) for step, episodes, score in header["curve"]]
+
+    def _check_open(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Refuse a state that holds the end of a shorter run, as older versions wrote it."""
+        steps = [point[0] for point in header["curve"][-1:]]
+        every = self.config.diagnostics_every
+        windows = arrays["windows/rows"][-1:, 0].tolist()
+        if any(step % self.config.eval_interval for step in steps) or any(
+            step % every for step in windows if every
+        ):
+            raise StateError(
+                f"the state of step {header['number']:,} was written by an older version, after "
+                "the last window of its run was closed: no longer run goes on from it. Delete it"
+            )
 
 
 def new_learner(config: MinAtarConfig, network: MinAtarNetwork, device: str) -> DoubleDQN:
@@ -204,23 +243,48 @@ def train(
     encoder: FrozenEncoder | None = None,
     *,
     checkpoint: RollingCheckpoint | None = None,
+    earlier: Path | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     device: str = "cpu",
     observe: Callable[[Session], None] = lambda session: None,
 ) -> RunResult:
-    """Run to the end, from the checkpoint if there is one. `observe` is called now and then."""
+    """Run to the end, from the checkpoint if there is one, or from the state file `earlier` of a
+    run of these settings and another length if that is further. `observe` is called now and then.
+    """
     torch.set_num_threads(1)  # one run, one core; sums in one order
     session = Session(config, encoder, device)
-    saved = None if checkpoint is None else checkpoint.load()
-    if saved is not None:
-        session.load_state(*saved)
-    last_saved = time.monotonic()
-    while session.position.number < config.steps:
-        session.advance(min(config.steps, session.position.number + 100))
-        if checkpoint is not None and time.monotonic() - last_saved >= checkpoint_seconds:
+    with nullcontext() if checkpoint is None else checkpoint.owned():
+        saved = None if checkpoint is None else checkpoint.load()
+        state = None if earlier is None else read_state(earlier)
+        begins = [found for found in (saved, state) if found is not None]
+        if begins:
+            session.load_state(*max(begins, key=lambda found: found[0]["number"]))
+        begun = session.position.number
+        last_saved = time.monotonic()
+        while session.position.number < config.steps:
+            session.advance(min(config.steps, session.position.number + 100))
+            if checkpoint is not None and time.monotonic() - last_saved >= checkpoint_seconds:
+                checkpoint.save(*session.state())
+                last_saved = time.monotonic()
+            observe(session)
+        if checkpoint is not None and begun < config.steps:
             checkpoint.save(*session.state())
-            last_saved = time.monotonic()
-        observe(session)
-    if checkpoint is not None:
-        checkpoint.save(*session.state())
     return session.result()
+
+
+def trained_network(path: Path) -> MinAtarNetwork:
+    """The network in a state file of a run: `network(obs)` are the values of observations
+    [B, 10, 10, C] as floats."""
+    header, arrays = read_state(path)
+    config = MinAtarConfig(**header["config"])
+    game = _game(config)
+    sizes = game.observation_space.shape[-1], int(game.action_space.n)  # type: ignore
+    network = MinAtarNetwork(*sizes, np.random.default_rng(0))
+    # learners of other devices store a network by layers, "cpu" as one vector
+    of_cpu = header["learner"] == FlatDoubleDQN.__name__
+    learner = new_learner(config, network, "cpu" if of_cpu else "cpu:0")
+    prefix = "learner/"
+    learner.load_arrays(
+        {name.removeprefix(prefix): x for name, x in arrays.items() if name.startswith(prefix)}
+    )
+    return network

@@ -10,9 +10,8 @@ from typing import Protocol
 
 import polars as pl
 
-from sibling_replay.experiments import store
+from sibling_replay.experiments import minatar_coverage, store
 from sibling_replay.experiments.encoder_report import no_support, read_support
-from sibling_replay.experiments.minatar_coverage import check_alike
 from sibling_replay.experiments.minatar_spec import RATE_STUDY
 from sibling_replay.experiments.minatar_spec import STUDY as MINATAR
 from sibling_replay.experiments.spec import Run, study
@@ -47,7 +46,7 @@ def _checked(directory: Path, found: dict[str, pl.DataFrame]) -> dict[str, pl.Da
     frames = nothing() | found
     for name in ("exact", "grid"):
         frames[name] = of_the_paper(frames[name], name)
-    check_alike(frames[MINATAR])
+    frames[MINATAR] = minatar_coverage.of_the_paper(frames[MINATAR])
     table = directory / f"{ENCODERS}.csv"
     if table.is_file():
         frames[ENCODERS] = read_support(table)
