@@ -33,7 +33,7 @@ def trained_buffer(
             batch = buffer.sample(32, beta=0.4)
             errors = batch.reward - values[batch.action]
             np.add.at(values, batch.action, 0.01 * batch.weights * errors)
-            buffer.update_priorities(batch, np.abs(errors))
+            buffer.update_priorities(batch, errors)
     return buffer
 
 

@@ -14,14 +14,14 @@ import study_jobs
 
 SOME = ("--env", "TwoChains", "--method", "PER", "--workers", "1")
 COMMAND = """
-import os, resource, sys
+import os, resource
 import study_jobs
 from sibling_replay import cli
 
 cli._trainer = lambda: study_jobs.fake_train
 {before}
 if __name__ == "__main__":
-    cli.main(sys.argv[1:])
+    cli.main()
 """
 AS_NOBODY = """
 study = cli.run_study
@@ -92,13 +92,16 @@ def test_a_full_disk_keeps_what_was_stored(tmp_path, limit, named):
     assert before.items() < contents(out).items()
 
 
+FULL = "sibling-replay: standard output cannot be written: No space left"
+
+
 def test_a_full_standard_output_is_said_on_the_other(tmp_path):
     out = tmp_path / "runs"
     with open("/dev/full", "w") as full:
         done = command("status", "--out", out, stdout=full)
-        assert only_line(done).startswith("sibling-replay: standard output: No space left")
+        assert only_line(done).startswith(FULL)
         done = command("reproduce", "testing", *SOME, "--out", out, stdout=full)
-        assert only_line(done).startswith("sibling-replay: standard output: No space left")
+        assert only_line(done).startswith(FULL)
     assert command("reproduce", "testing", *SOME, "--out", out).returncode == 0
 
 

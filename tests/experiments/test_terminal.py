@@ -152,8 +152,8 @@ def test_the_entry_point_imports_nothing_slow():
     assert package == "False" and int(modules) < 120
 
 
-def at_terminal(arguments, until: bytes, key: bytes = b"") -> tuple[int, bytes]:
-    """Exit code and output at a terminal of its own; `key` is typed once `until` was seen."""
+def at_terminal(arguments, ready=lambda seen: True, key: bytes = b"") -> tuple[int, bytes]:
+    """Exit code and output at a terminal of its own; `key` is typed once it is `ready`."""
     process, screen = pty.fork()
     if process == 0:  # pragma: no cover
         os.execv(arguments[0], arguments)
@@ -163,7 +163,7 @@ def at_terminal(arguments, until: bytes, key: bytes = b"") -> tuple[int, bytes]:
             seen += os.read(screen, 4096)
         except OSError:  # the terminal's other side is closed: the command has ended
             break
-        if key and until in seen and not typed:
+        if key and not typed and ready(seen):
             os.write(screen, key)
             typed = True
     _, status = os.waitpid(process, 0)
@@ -173,7 +173,11 @@ def at_terminal(arguments, until: bytes, key: bytes = b"") -> tuple[int, bytes]:
 
 def test_ctrl_c_at_a_terminal_ends_a_study_in_order(tmp_path, marks):
     arguments = faked("held_train", "reproduce", "grid", "--workers", "2", "--out", str(tmp_path))
-    code, seen = at_terminal(arguments, b"2/960 runs", b"\x03")  # from seed 2 on jobs are held
+
+    def both_hold_a_job(seen: bytes) -> bool:  # jobs are held from seed 2 on
+        return b"2/960 runs" in seen and len(list(marks.glob("*.pid"))) == 2
+
+    code, seen = at_terminal(arguments, both_hold_a_job, b"\x03")
     assert code == 130
     assert b"interrupted: finished runs are kept, the same command goes on" in seen
     assert b"Traceback" not in seen
@@ -192,7 +196,7 @@ def test_a_file_cannot_steer_the_terminal(tmp_path):
     path = tmp_path / "evil\x1b[2J.npz"
     np.savez(path, **columns)
     arguments = [*COMMAND, "diagnose", str(path), "--group-by", "na\x1b[5mme"]
-    code, seen = at_terminal(arguments, b"")
+    code, seen = at_terminal(arguments)
     assert code == 0
     ours = re.sub(rb"\x1b\[[0-9;]*m", b"", seen)  # rich's colours
     assert b"\x1b" not in ours and b"\x07" not in ours
