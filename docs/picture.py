@@ -36,7 +36,7 @@ def trained_buffer() -> ReplayBuffer:
             batch = buffer.sample(32, beta=BETA)
             errors = batch.reward - values[batch.action]
             np.add.at(values, batch.action, LEARNING_RATE * batch.weights * errors)
-            buffer.update_priorities(batch, np.abs(errors))
+            buffer.update_priorities(batch, errors)
     return buffer
 
 

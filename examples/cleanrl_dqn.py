@@ -184,7 +184,7 @@ if __name__ == "__main__":
                 target = batch.average(target)  # sibling-replay
             old_value = q_network(tensor(batch.obs)).gather(1, tensor(batch.action)[:, None])[:, 0]
             td_error = target - old_value
-            rb.update_priorities(batch, td_error.detach().abs().cpu().numpy())  # sibling-replay
+            rb.update_priorities(batch, td_error.detach().cpu().numpy())  # sibling-replay
             loss = (tensor(batch.weights) * td_error**2).mean()  # sibling-replay
             optimizer.zero_grad()
             loss.backward()

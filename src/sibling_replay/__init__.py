@@ -13,19 +13,20 @@ from sibling_replay.replay.batch import Batch, Outcomes
 from sibling_replay.replay.payload import Field
 from sibling_replay.slot_sampler import SlotSampler, key_rows
 from sibling_replay.strategies import (
+    InvalidTDErrors,
     Law,
     Prioritized,
     SiblingAverage,
     SiblingModel,
     SiblingSample,
     Strategy,
-    UnfitErrors,
     Uniform,
 )
 
 __all__ = [
     "Batch",
     "Field",
+    "InvalidTDErrors",
     "Law",
     "Outcomes",
     "Prioritized",
@@ -36,7 +37,6 @@ __all__ = [
     "SlotSampler",
     "StateError",
     "Strategy",
-    "UnfitErrors",
     "Uniform",
     "key_rows",
 ]

@@ -95,7 +95,8 @@ class Sampling(ABC):
         return self._statistics.means()
 
     def update_priorities(self, batch: Batch, td_errors: ArrayLike) -> None:
-        """Refresh priorities with the absolute TD errors, from before the optimizer step.
+        """Refresh priorities with the TD errors: target minus value, of either sign, from before
+        the optimizer step and before weighting.
 
         Which entries are refreshed is the strategy's rule. Entries overwritten since the batch was
         drawn are skipped and counted in `dropped_updates`.

@@ -15,7 +15,7 @@ from sibling_replay.rng import Uniforms, own_generator
 from sibling_replay.sampling import Sampling
 from sibling_replay.staging import as_array, td_errors_as_array, whole_number
 from sibling_replay.strategies import Law, SiblingAverage, Strategy, Uniform
-from sibling_replay.strategies.base import UnfitErrors
+from sibling_replay.strategies.base import InvalidTDErrors
 from sibling_replay.strategies.refresh import refresh_slots
 
 _INTEGER_BYTES = 8
@@ -138,7 +138,7 @@ class SlotSampler(Sampling):
         return self._memory.added
 
     def update_slots(self, slots: ArrayLike, td_errors: ArrayLike, date: int) -> None:
-        """Refresh slots with absolute TD errors, for a host that hands back parts of a draw.
+        """Refresh slots with TD errors of either sign, for a host that hands back parts of a draw.
 
         date: the `clock` when the slots were read. Entries overwritten since are dropped and
             counted, as in `update_priorities`. Of a slot given twice the last error stays.
@@ -149,19 +149,20 @@ class SlotSampler(Sampling):
         errors = td_errors_as_array(td_errors, places.shape)
         if isinstance(self.strategy, Uniform):
             return
-        unfit = refresh_slots(
+        invalid = refresh_slots(
             self._memory.handle,
             places,
-            places[:0],  # their groups are looked up
             errors,
             date,
             self.strategy.alpha,
             self.strategy.epsilon,
         )
-        if unfit >= 0:
-            raise UnfitErrors(f"TD error {unfit} is {errors[unfit]}: no priority was changed")
-        if unfit < -1:
-            raise ValueError(f"slot {places[-2 - unfit]} holds no entry")
+        if invalid >= 0:
+            raise InvalidTDErrors(
+                f"TD error {invalid} is {errors[invalid]}: no priority was changed"
+            )
+        if invalid < -1:
+            raise ValueError(f"slot {places[-2 - invalid]} holds no entry")
 
     def clear(self) -> None:
         """Forget everything but where the random stream stands."""

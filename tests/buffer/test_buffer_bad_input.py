@@ -22,12 +22,12 @@ from buffer_kit import (
 
 from sibling_replay import (
     Field,
+    InvalidTDErrors,
     Prioritized,
     ReplayBuffer,
     SiblingAverage,
     SiblingSample,
     Strategy,
-    UnfitErrors,
 )
 from support.averaging import averaged
 
@@ -49,8 +49,8 @@ class Stubborn:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, -(2.0**-30), -1.0])
-def test_unfit_td_errors_name_the_slot(strategy, bad) -> None:
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_invalid_td_errors_name_the_slot(strategy, bad) -> None:
     buffer = churned(strategy)
     batch = buffer.sample(8)
     for place in (0, 5, 7):
@@ -65,7 +65,7 @@ def test_unfit_td_errors_name_the_slot(strategy, bad) -> None:
                 buffer,
                 lambda td=td: buffer.update_priorities(averaged(batch), td),
                 match,
-                UnfitErrors,
+                InvalidTDErrors,
             )
 
 

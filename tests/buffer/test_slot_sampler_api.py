@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from sibling_replay import (
+    InvalidTDErrors,
     Prioritized,
     SiblingAverage,
     SiblingSample,
     SlotSampler,
     StateError,
-    UnfitErrors,
     Uniform,
     key_rows,
 )
@@ -115,12 +115,12 @@ def test_bad_input_changes_nothing(call, error, message):
     assert ok, why
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
-def test_unfit_errors_are_refused(bad):
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_invalid_errors_are_refused(bad):
     sampler = filled()
     batch = sampler.sample(4)
     masses = sampler.masses
-    with pytest.raises(UnfitErrors, match=f"slot {batch.slots[2]}"):
+    with pytest.raises(InvalidTDErrors, match=f"slot {batch.slots[2]}"):
         sampler.update_priorities(averaged(batch), [1.0, 1.0, bad, 1.0])
     assert np.array_equal(masses, sampler.masses)
 

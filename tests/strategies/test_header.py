@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sibling_replay import Prioritized, SiblingModel, SiblingSample, SlotSampler
-from sibling_replay.strategies.header import seal_of
 from support.averaging import averaged
 from support.scenes import add_entries, new_buffer
 
@@ -46,11 +43,6 @@ def test_the_groups_of_a_refresh_are_those_of_its_slots(strategy, change) -> Non
     assert buffer.check_valid() == (True, "")
 
 
-pairs = st.lists(
-    st.tuples(st.integers(0, 2**31 - 1), st.integers(-1, 2**31 - 1)), min_size=1, max_size=40
-)
-
-
 @pytest.mark.parametrize("strategy", [Prioritized(), *STRATEGIES.values()])
 def test_an_empty_slot_is_refused(strategy) -> None:
     """Of a sampler, whose empty slots lie anywhere; and nothing changes."""
@@ -62,22 +54,3 @@ def test_an_empty_slot_is_refused(strategy) -> None:
     with pytest.raises(ValueError, match="slot 15"):
         sampler.update_priorities(averaged(batch), np.full(4, 9.0))
     assert np.array_equal(sampler.masses, before) and sampler.check_valid() == (True, "")
-
-
-@pytest.mark.parametrize("column", [0, 1])
-@given(st.integers(1, 1000), st.integers(0, 30))
-def test_a_second_difference_does_not_hide(column, size, first) -> None:
-    rows = np.arange(80, dtype=np.int64).reshape(2, 40) * 5_000
-    changed = rows.copy()
-    changed[column, first : first + 3] += np.array([size, -2 * size, size])
-    assert seal_of(*rows) != seal_of(*changed)
-
-
-@given(pairs, pairs)
-def test_other_pairs_another_seal(first, second) -> None:
-    def seal(rows: list[tuple[int, int]]) -> int:
-        slots, groups = np.array(rows, dtype=np.int64).T.copy()
-        return int(seal_of(slots, groups))
-
-    assert (seal(first) == seal(second)) == (first == second)
-    assert (seal(first) == seal(first[::-1])) == (first == first[::-1])

@@ -214,3 +214,23 @@ def test_a_batch_outlives_several_turns_of_the_ring():
         buffer.update_priorities(averaged(batch), np.full(3, 5.0))
         assert buffer.dropped_updates == 3 * turn
     assert np.array_equal(buffer.masses, np.ones(3))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
+def test_the_sign_of_an_error_makes_no_difference(strategy, dtype):
+    """Priorities are made of sizes: with signed errors the same draws follow, to the last bit."""
+    buffers = [new_buffer(strategy(), 24, seed=2) for _ in range(2)]
+    rng = np.random.default_rng(3)
+    for buffer in buffers:
+        add_entries(buffer, np.arange(40) % 5, np.arange(40) % 7)
+    for _ in range(30):
+        sizes = rng.exponential(size=16).astype(dtype)
+        signs = rng.choice([-1, 1], size=16).astype(dtype)
+        batches = [averaged(buffer.sample(16)) for buffer in buffers]
+        assert np.array_equal(batches[0].slots, batches[1].slots)
+        assert np.array_equal(batches[0].weights, batches[1].weights)
+        buffers[0].update_priorities(batches[0], sizes)
+        buffers[1].update_priorities(batches[1], signs * sizes)
+    assert np.array_equal(buffers[0].masses, buffers[1].masses)
+    assert buffers[0].max_priority == buffers[1].max_priority

@@ -18,7 +18,7 @@ from sibling_replay.replay.arrays import F32, F64, I64, U8
 from sibling_replay.schema import KeyFunction
 from sibling_replay.slot_sampler import SlotSampler, key_rows
 from sibling_replay.strategies import SiblingAverage, SiblingModel, Strategy
-from sibling_replay.strategies.base import UnfitErrors
+from sibling_replay.strategies.base import InvalidTDErrors
 
 _OTHER_KEYS = (
     "either the key function returns other shapes than before, or the state was saved before "
@@ -157,13 +157,13 @@ class HostReplay:
             )
 
     def _checked(self, slots: I64, td_errors: Any) -> F64:
-        """The absolute errors, or an error that names what is wrong before anything changes."""
-        errors: F64 = np.abs(td_errors, dtype=np.float64)
+        """The errors, or an exception that names what is wrong before anything changes."""
+        errors: F64 = np.asarray(td_errors, dtype=np.float64)
         if errors.shape != slots.shape:
             raise ValueError(f"expected {slots.size} TD errors, got shape {errors.shape}")
         wrong = np.flatnonzero(~np.isfinite(errors))
         if wrong.size:
-            raise UnfitErrors(
+            raise InvalidTDErrors(
                 f"TD error {wrong[0]} of the batch (slot {slots[wrong[0]]}) is {errors[wrong[0]]}: "
                 f"it must be finite. No priority was changed."
             )

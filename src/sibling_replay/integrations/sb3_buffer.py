@@ -279,7 +279,8 @@ class SiblingReplayBuffer(ReplayBuffer):
         )
 
     def update_priorities(self, samples: SiblingSamples, td_errors: th.Tensor) -> None:
-        """Refresh priorities with the TD errors [B] or [B, 1] from before the optimizer step."""
+        """Refresh with the TD errors, target minus value, [B] or [B, 1], from before the optimizer
+        step."""
         self._unrefreshed = None
-        errors = np.abs(td_errors.detach().cpu().numpy()).reshape(-1)
+        errors = td_errors.detach().cpu().numpy().reshape(-1)
         self.storage.update_priorities(samples.batch, errors)

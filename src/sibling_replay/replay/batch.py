@@ -17,9 +17,10 @@ from sibling_replay.replay.payload import Layout
 Columns: TypeAlias = dict[str, tuple[tuple[int, ...], np.dtype[Any], int]]
 
 # A batch's block begins with the number of entries added when it was drawn, which dates every slot
-# in it, and a seal (see strategies/header.py). Then come these columns, 8 bytes an entry (weights
-# use half of theirs), then the fields.
-HEAD_BYTES = 16
+# in it. Then come the columns of HEADER, 8 bytes an entry (weights use half of theirs), then the
+# fields.
+HEAD_BYTES = 8
+COLUMN_BYTES = 8
 BLOCK = "_block"
 
 HEADER = ("slots", "anchors", "outcome_slots", "groups", "group_sizes", "weights")
@@ -77,8 +78,8 @@ def batch_plan(layout: Layout, size: int, source: object) -> Plan:
     columns: Columns = {"added": ((), np.dtype(np.int64), 0)}
     for i, name in enumerate(HEADER):
         dtype = np.dtype(np.float32 if name == "weights" else np.int64)
-        columns[name] = ((size,), dtype, HEAD_BYTES + 8 * size * i)
-    start = HEAD_BYTES + 8 * size * len(HEADER)
+        columns[name] = ((size,), dtype, HEAD_BYTES + COLUMN_BYTES * size * i)
+    start = HEAD_BYTES + COLUMN_BYTES * size * len(HEADER)
     fields, field_bytes = layout.columns(size)
     for name, (shape, dtype, offset) in fields.items():
         columns[name] = (shape, dtype, offset + start)

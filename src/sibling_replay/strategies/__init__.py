@@ -1,6 +1,6 @@
 """The five replay strategies of the paper."""
 
-from sibling_replay.strategies.base import Strategy, UnfitErrors
+from sibling_replay.strategies.base import InvalidTDErrors, Strategy
 from sibling_replay.strategies.laws import Law
 from sibling_replay.strategies.prioritized import Prioritized
 from sibling_replay.strategies.sibling_average import SiblingAverage
@@ -15,12 +15,12 @@ STRATEGIES: dict[str, type[Strategy]] = {
 
 __all__ = [
     "STRATEGIES",
+    "InvalidTDErrors",
     "Law",
     "Prioritized",
     "SiblingAverage",
     "SiblingModel",
     "SiblingSample",
     "Strategy",
-    "UnfitErrors",
     "Uniform",
 ]

@@ -25,19 +25,17 @@ from sibling_replay.strategies.weights import NORMALIZATIONS
 Normalize: TypeAlias = Literal["batch", "buffer"] | None
 
 
-class UnfitErrors(ValueError):
+class InvalidTDErrors(ValueError):
     """TD errors that cannot become priorities."""
 
 
-def refuse_unfit(batch: Batch, errors: F64, place: int) -> None:
+def refuse_invalid(batch: Batch, errors: F64, place: int) -> None:
     """Raise for the error at `place` (or the slot at -2 - `place`), naming the slot."""
     if place < 0:
         raise ValueError(f"slot {batch.slots[-2 - place]} of the batch holds no entry")
-    value = errors[place]
-    hint = "; pass absolute TD errors" if value < 0 else ""
-    raise UnfitErrors(
-        f"TD error {place} of the batch (slot {batch.slots[place]}) is {value}: "
-        f"it must be finite and not negative{hint}. No priority was changed."
+    raise InvalidTDErrors(
+        f"TD error {place} of the batch (slot {batch.slots[place]}) is {errors[place]}: "
+        f"it must be finite. No priority was changed."
     )
 
 
@@ -105,10 +103,10 @@ class Strategy(ABC):
         """The exact probabilities of one draw, given masses and groups of the live slots."""
 
     def refresh(self, memory: Memory, batch: Batch, errors: F64) -> None:
-        """Set priorities from the absolute TD errors of a drawn batch."""
-        unfit = refresh_batch(memory.handle, batch.block, errors, self.alpha, self.epsilon)
-        if unfit != -1:
-            refuse_unfit(batch, errors, unfit)
+        """Set priorities from the TD errors of a drawn batch."""
+        invalid = refresh_batch(memory.handle, batch.block, errors, self.alpha, self.epsilon)
+        if invalid != -1:
+            refuse_invalid(batch, errors, invalid)
 
     def options(self) -> dict[str, Any]:
         """The options, as plain data."""

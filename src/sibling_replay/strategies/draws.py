@@ -27,7 +27,7 @@ from sibling_replay.replay.opened import (
 )
 from sibling_replay.replay.partition import member
 from sibling_replay.replay.payload import gather
-from sibling_replay.strategies.header import DATE, SEAL, open_header, seal_of
+from sibling_replay.strategies.header import DATE, open_header
 from sibling_replay.strategies.weights import write_weights
 
 # What is trained on once priority has drawn the anchor.
@@ -61,7 +61,6 @@ def draw_uniform(handle, uniforms, block):
     outcome_slots[:] = slots
     weights[:] = 1.0
     _write_groups(open_index(handle), slots, groups, group_sizes)
-    block.view(np.int64)[SEAL] = seal_of(slots, groups)
     gather(open_rows(handle), open_layout(handle), slots, slots, block, fields)
 
 
@@ -90,8 +89,6 @@ def draw_prioritized(handle, uniforms, start, block, size, beta, normalize, trai
     else:
         outcome_slots[:] = anchors
     slots[:] = outcome_slots if trained == SIBLING else anchors
-    if index.items.shape[1] > 0:
-        block.view(np.int64)[SEAL] = seal_of(slots, groups)
     if trained == ANCHOR:
         for b in range(size):
             means[b] = index.tree[np.uint64(anchors[b])]

@@ -20,30 +20,29 @@ from sibling_replay.replay.opened import (
     open_stamps,
 )
 from sibling_replay.replay.partition import member
-from sibling_replay.strategies.header import DATE, SEAL, open_header, seal_of
+from sibling_replay.strategies.header import DATE, open_header
 from sibling_replay.strategies.power import GREATEST, write_powers
 
 
 @njit(cache=True)
-def first_unfit(errors):
-    """The place of the first error that is NaN, infinite or negative; -1 if there is none."""
+def first_invalid(errors):
+    """The place of the first error that is NaN or infinite; -1 if there is none."""
     for i in range(errors.size):
-        if not (errors[i] >= 0.0 and errors[i] < np.inf):
+        if not abs(errors[i]) < np.inf:
             return i
     return -1
 
 
 @njit(cache=True, forceinline=True)
-def refresh_slots(handle, slots, groups, errors, added, alpha, epsilon):
+def refresh_slots(handle, slots, errors, added, alpha, epsilon):
     """Give slots drawn after `added` additions new priorities, in order: the last one stays.
 
-    `groups` are those of the slots then, or none if they are not known.
     Slots that have been overwritten since are dropped and counted. Returns -1; or, with nothing
-    changed, the place of the first unfit error, or -2 minus the place of a slot that holds nothing.
+    changed, the place of the first invalid error, or -2 minus the place of a slot without entry.
     """
-    unfit = first_unfit(errors)
-    if unfit >= 0:
-        return unfit
+    invalid = first_invalid(errors)
+    if invalid >= 0:
+        return invalid
     counts = open_counts(handle)
     peaks = open_peaks(handle)
     now = counts[ADDED]
@@ -56,9 +55,6 @@ def refresh_slots(handle, slots, groups, errors, added, alpha, epsilon):
         # nothing has been removed since the draw, so it cannot have been drawn
         if now == added and stamps.size > 0 and stamps[slots[b]] == MOST_ADDED:
             return -2 - b
-    if groups.size == 0:
-        groups = np.empty(slots.size, dtype=np.int64)
-        look_up_groups(open_index(handle), slots, groups)
     kept_slots = np.empty(slots.size, dtype=np.int64)
     kept_groups = np.empty(slots.size, dtype=np.int64)
     priorities = np.empty(slots.size)
@@ -69,8 +65,7 @@ def refresh_slots(handle, slots, groups, errors, added, alpha, epsilon):
         if now != added and overwritten(stamps, slots[b], added, now, capacity):
             continue
         kept_slots[kept] = slots[b]
-        kept_groups[kept] = groups[b]
-        priorities[kept] = min(errors[b] + epsilon, GREATEST)
+        priorities[kept] = min(abs(errors[b]) + epsilon, GREATEST)
         if priorities[kept] > peaks[MAX_PRIORITY]:
             peaks[MAX_PRIORITY] = priorities[kept]
             peak = kept
@@ -79,19 +74,17 @@ def refresh_slots(handle, slots, groups, errors, added, alpha, epsilon):
     if peak >= 0:
         peaks[MAX_MASS] = masses[peak]
     counts[DROPPED] += slots.size - kept
-    assign(open_index(handle), kept_slots[:kept], kept_groups[:kept], masses[:kept])
+    index = open_index(handle)
+    look_up_groups(index, kept_slots[:kept], kept_groups[:kept])
+    assign(index, kept_slots[:kept], kept_groups[:kept], masses[:kept])
     return -1
 
 
 @njit(cache=True)
 def refresh_batch(handle, block, errors, alpha, epsilon):
     """Refresh the trained slots of a batch, given its block."""
-    words = block.view(np.int64)
-    slots, _, _, groups, _, _, _ = open_header(block, errors.size)
-    grouped = open_index(handle).items.shape[1] > 0
-    if grouped and words[SEAL] != seal_of(slots, groups):
-        groups = groups[:0]
-    return refresh_slots(handle, slots, groups, errors, words[DATE], alpha, epsilon)
+    slots, _, _, _, _, _, _ = open_header(block, errors.size)
+    return refresh_slots(handle, slots, errors, block.view(np.int64)[DATE], alpha, epsilon)
 
 
 @njit(cache=True)

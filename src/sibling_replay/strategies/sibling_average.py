@@ -13,7 +13,7 @@ from sibling_replay.replay.batch import Batch, Outcomes, Plan
 from sibling_replay.replay.memory import Memory
 from sibling_replay.replay.opened import DROPPED
 from sibling_replay.rng import Uniforms
-from sibling_replay.strategies.base import Strategy, refuse_unfit
+from sibling_replay.strategies.base import Strategy, refuse_invalid
 from sibling_replay.strategies.draws import (
     ANCHOR_FOR_AVERAGE,
     count_outcomes,
@@ -26,9 +26,7 @@ from sibling_replay.strategies.laws import (
     prioritized_probabilities,
     sibling_probabilities,
 )
-from sibling_replay.strategies.refresh import first_unfit, list_members, refresh_slots
-
-_UNKNOWN = np.empty(0, dtype=np.int64)  # groups that a refresh is to look up
+from sibling_replay.strategies.refresh import first_invalid, list_members, refresh_slots
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,9 +103,9 @@ class SiblingAverage(Strategy):
         return batch
 
     def refresh(self, memory: Memory, batch: Batch, errors: F64) -> None:
-        unfit = first_unfit(errors)
-        if unfit >= 0:
-            refuse_unfit(batch, errors, unfit)
+        invalid = first_invalid(errors)
+        if invalid >= 0:
+            refuse_invalid(batch, errors, invalid)
         outcomes = batch.outcomes
         if isinstance(outcomes, Outcomes) and not outcomes.averaged:
             raise ValueError(
@@ -116,27 +114,27 @@ class SiblingAverage(Strategy):
                 "`batch.reward` and `batch.next_obs`) and pass them through `batch.average`. "
                 "No priority was changed."
             )
-        slots, proposed = batch.slots, errors
+        slots, proposed = batch.slots, np.abs(errors)
         if isinstance(outcomes, Outcomes) and outcomes.remembered is not None:
-            slots, proposed = self._all_siblings(memory, outcomes.remembered, errors, batch.added)
+            slots, proposed = self._all_siblings(memory, outcomes.remembered, proposed, batch.added)
         # The last assignment stays, so in rising order the largest does.
         order = np.argsort(proposed, kind="stable")
-        unfit = refresh_slots(
+        invalid = refresh_slots(
             memory.handle,
             slots[order],
-            _UNKNOWN,
             proposed[order],
             batch.added,
             self.alpha,
             self.epsilon,
         )
-        if unfit != -1:
-            raise ValueError(f"slot {slots[order][-2 - unfit]} of the batch holds no entry")
+        if invalid != -1:
+            raise ValueError(f"slot {slots[order][-2 - invalid]} of the batch holds no entry")
 
     def _all_siblings(
         self, memory: Memory, remembered: tuple[I64, I64], errors: F64, added: int
     ) -> tuple[I64, F64]:
-        """The siblings that were averaged after `added` additions, and an error for each."""
+        """The siblings that were averaged after `added` additions, and the size of an error for
+        each."""
         if self.max_siblings is not None:
             slots, counts = remembered
             return slots, np.repeat(errors, counts)

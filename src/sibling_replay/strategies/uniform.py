@@ -10,10 +10,10 @@ from sibling_replay.replay.arrays import F64, I64
 from sibling_replay.replay.batch import Batch
 from sibling_replay.replay.memory import Memory
 from sibling_replay.rng import Uniforms
-from sibling_replay.strategies.base import Strategy, refuse_unfit
+from sibling_replay.strategies.base import Strategy, refuse_invalid
 from sibling_replay.strategies.draws import draw_uniform
 from sibling_replay.strategies.laws import Law
-from sibling_replay.strategies.refresh import first_unfit
+from sibling_replay.strategies.refresh import first_invalid
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +30,9 @@ class Uniform(Strategy):
         return batch
 
     def refresh(self, memory: Memory, batch: Batch, errors: F64) -> None:
-        unfit = first_unfit(errors)
-        if unfit >= 0:
-            refuse_unfit(batch, errors, unfit)
+        invalid = first_invalid(errors)
+        if invalid >= 0:
+            refuse_invalid(batch, errors, invalid)
 
     def law(self, masses: F64, groups: I64) -> Law:
         same = np.full(masses.size, 1.0 / masses.size)

@@ -210,7 +210,7 @@ def interact(
             batch = buffer.sample(schedule.batch_size, schedule.beta(updates))
             td_errors = learner.update(batch)
             measure(batch, td_errors)
-            buffer.update_priorities(batch, np.abs(td_errors))
+            buffer.update_priorities(batch, td_errors)
             updates += 1
         if number % schedule.target_interval == 0:
             learner.copy_target()
