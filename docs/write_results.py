@@ -29,8 +29,8 @@ AGREES = 1.96  # combined standard errors: the combined 95 % interval
 
 
 def blocks() -> dict[str, str]:
-    exact = tables.compare_exact(store.load_runs(ROOT / "results" / "exact.parquet"))
-    runs = store.load_runs(ROOT / "results" / "grid.parquet")
+    exact = tables.compare_exact(_of_the_paper("exact"))
+    runs = _of_the_paper("grid")
     grid, distortion = tables.compare_grid(runs), tables.compare_distortion(runs)
     contents = {
         "main comparison": main_comparison(exact),
@@ -55,6 +55,11 @@ def latent(results: Path) -> dict[str, str]:
     if encoders.is_file():
         contents["vqvae"] = vqvae(read_support(encoders))
     return contents
+
+
+def _of_the_paper(study: str) -> pl.DataFrame:
+    """The shipped runs of a study, without any of other seeds than the paper's."""
+    return tables.of_the_paper(store.load_runs(ROOT / "results" / f"{study}.parquet"), study)
 
 
 def main_comparison(compared: pl.DataFrame) -> str:

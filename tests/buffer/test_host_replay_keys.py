@@ -61,3 +61,18 @@ def test_keys_of_another_form_than_the_stored_ones_are_refused() -> None:
     with pytest.raises(ValueError, match=r"keys of 24 bytes with their action, but .* have 12"):
         replay.put(np.array([0]), OBS[:1], ACTIONS[:1])
     assert replay.sampler.groups.tolist() == [0, 0, 1, 1, 2, 3, -1, -1]
+
+
+def test_nothing_written_is_nothing_known() -> None:
+    replay = HostReplay("a host", 10, SiblingSample(), None, 0)
+    replay.put(np.arange(0), np.zeros((0, 2)), np.zeros(0, np.int64))
+    replay.put(np.arange(3), np.zeros((3, 2)), np.zeros(3, np.int64))
+    assert replay.sampler is not None and len(np.unique(replay.sampler.groups[:3])) == 1
+
+
+def test_a_host_whose_draws_have_no_siblings_is_warned() -> None:
+    replay = HostReplay("a host", 2_000, SiblingSample(), None, 0)
+    replay.put(np.arange(2_000), np.arange(2_000.0)[:, None], np.zeros(2_000, np.int64))
+    with pytest.warns(UserWarning, match=r"0\.0% of the last .* draws looked at have siblings"):
+        for _ in range(400):
+            replay.draw(32, 0.4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 import study_jobs
 from study_jobs import attempts, small_study
 
+from sibling_replay.experiments.jobs import attempt
 from sibling_replay.experiments.local_backend import LocalBackend, WorkersCannotStart
 from sibling_replay.experiments.runner import run_study
 
@@ -184,3 +186,14 @@ def test_progress_counts(tmp_path):
 def test_at_least_one_worker():
     with pytest.raises(ValueError, match="at least 1"):
         LocalBackend(study_jobs.fake_train, 0)
+
+
+def test_a_disk_error_of_a_job_is_said_in_a_line(tmp_path):
+    """A user can do nothing with the traceback of a full disk."""
+
+    def on_a_full_disk(config):
+        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "checkpoint.npz"))
+
+    result, why, _ = attempt(on_a_full_disk, None)
+    assert result is None
+    assert why == f"OSError: [Errno 28] No space left on device: '{tmp_path / 'checkpoint.npz'}'"

@@ -90,7 +90,7 @@ class Preparable(Protocol):
 
 
 def attempt(function: JobFunction, config: Config) -> tuple[RunResult | None, str, float]:
-    """What every backend's worker does with a job: (result, traceback or "", wall seconds).
+    """What every backend's worker does with a job: (result, what went wrong or "", wall seconds).
 
     Preparing is no part of a job, so it is not in the seconds.
     """
@@ -100,6 +100,8 @@ def attempt(function: JobFunction, config: Config) -> tuple[RunResult | None, st
             function.prepare()
             start = time.perf_counter()
         result = function(config)
+    except OSError as error:  # a full disk, say: where is all there is to know
+        return None, f"{type(error).__name__}: {error}", time.perf_counter() - start
     except Exception:
         return None, traceback.format_exc(), time.perf_counter() - start
     return result, "", time.perf_counter() - start

@@ -77,6 +77,8 @@ class HostReplay:
 
         only_changed: it may have; leave alone the entries whose group would stay the same.
         """
+        if len(slots) == 0:
+            return  # nothing tells yet how wide keys are
         keys = self._keys(obs, actions)
         if self.sampler is None:
             assert keys is not None
