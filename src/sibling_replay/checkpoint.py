@@ -231,7 +231,7 @@ def _take_lock(path: Path) -> int:
             if time.monotonic() > until:
                 raise StateInUse(
                     f"{path.parent} is in use by {owner}: wait until that ends, or choose "
-                    "something else to do or another directory"
+                    "other runs or another directory"
                 ) from None
             time.sleep(0.1)
             continue

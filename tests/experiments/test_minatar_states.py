@@ -13,7 +13,7 @@ import sibling_replay.checkpoint
 from sibling_replay import cli
 from sibling_replay.checkpoint import RollingCheckpoint, StateError
 from sibling_replay.experiments import store
-from sibling_replay.experiments.jobs import Outcome
+from sibling_replay.experiments.jobs import Outcome, attempt
 from sibling_replay.experiments.minatar_choice import beginning_lines
 from sibling_replay.experiments.minatar_coverage import status_lines
 from sibling_replay.experiments.minatar_job import MinAtarJob, checkpoint_name
@@ -145,6 +145,10 @@ def test_a_second_runner_is_refused_by_name_and_the_first_keeps_its_run(
         assert f"{checkpoint.directory.name} is in use by process" in said
         assert "wait until that ends" in said
         assert checkpoint.load() == ({"number": 1}, {})
+        # and whoever was there before the other had begun: a sentence, not a traceback
+        result, error, _ = attempt(MinAtarJob(tmp_path / "checkpoints"), config)
+        assert result is None and error.count("\n") == 1
+        assert error.startswith(f"{checkpoint.directory} is in use by process")
     assert not (tmp_path / "minatar").exists()
 
 

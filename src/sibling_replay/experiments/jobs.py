@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from sibling_replay.checkpoint import StateInUse
 from sibling_replay.experiments.spec import Run
 from sibling_replay.training.results import Config, RunResult
 
@@ -100,6 +101,8 @@ def attempt(function: JobFunction, config: Config) -> tuple[RunResult | None, st
             function.prepare()
             start = time.perf_counter()
         result = function(config)
+    except StateInUse as error:  # no failure of the run: somebody else is at it
+        return None, f"{error}\n", time.perf_counter() - start
     except OSError as error:  # a full disk, say: where is all there is to know
         return None, f"{type(error).__name__}: {error}", time.perf_counter() - start
     except Exception:
