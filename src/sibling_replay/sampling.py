@@ -46,6 +46,7 @@ class Sampling(ABC):
         self.capacity = capacity
         self.strategy = strategy
         self._statistics = DrawStatistics(type(strategy).__name__, warn=strategy.needs_groups)
+        self._unseen = 1  # batches until the statistics look at one again
 
     @abstractmethod
     def _new_memory(self) -> Memory:
@@ -77,10 +78,9 @@ class Sampling(ABC):
                 f"batch_size must be from 1 to {self._largest_batch}, got {batch_size}"
             )
         batch = self.strategy.draw(self._memory, batch_size, beta, self._uniforms)
-        statistics = self._statistics
-        statistics.batches_left -= 1
-        if statistics.batches_left == 0:
-            statistics.look(batch, len(self), self.capacity)
+        self._unseen -= 1
+        if self._unseen == 0:
+            self._unseen = self._statistics.look(batch, len(self), self.capacity)
         return batch
 
     def draw_statistics(self) -> dict[str, float]:

@@ -97,7 +97,7 @@ class SlotSampler(Sampling):
         if only_changed:
             changed = self._differ(places, rows)
             places, rows = places[changed], rows[changed]
-        put_rows(self._memory.handle, places, rows)
+        put_rows(self._memory.handle, places, rows, *self._memory.keeps)
 
     def changed(
         self, slots: ArrayLike, keys: ArrayLike | None = None, outcomes: ArrayLike | None = None
@@ -129,7 +129,7 @@ class SlotSampler(Sampling):
         empty = places[~self.holds(places)]
         if empty.size:
             raise ValueError(f"slot {empty[0]} holds no entry")
-        remove_slots(self._memory.handle, places)
+        remove_slots(self._memory.handle, places, *self._memory.keeps)
         self._filled = False
 
     @property

@@ -109,7 +109,7 @@ def test_states_and_streams_do_not_know_of_it() -> None:
     """A buffer that has looked and warned has the state of one that had to do neither."""
     buffer = singletons(SiblingSample(), 2_000)
     silent = singletons(SiblingSample(), 2_000)
-    silent._statistics.batches_left = -1  # never looks
+    silent._unseen = -1  # never looks
     assert len(draw(buffer, 700)) == 1 and draw(silent, 700) == []
     assert differences(snapshot(buffer), snapshot(silent)) == []
     for twin in (copy.deepcopy(buffer), pickle.loads(pickle.dumps(buffer))):

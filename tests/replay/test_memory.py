@@ -41,7 +41,7 @@ class MemoryMachine(RuleBasedStateMachine):
     @rule(rows=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 11)), min_size=1, max_size=140))
     def append(self, rows):
         block, count = self.staging.stage_many(columns_of(*zip(*rows, strict=True)))
-        append(self.memory.handle, block, count)
+        append(self.memory.handle, block, count, *self.memory.keeps)
         assert count == len(rows)
         for row in rows:
             self.ring[self.added % self.memory.capacity] = row

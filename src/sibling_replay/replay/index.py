@@ -202,6 +202,15 @@ def insert(index, slot, group, mass):
 
 
 @njit(cache=True, forceinline=True)
+def insert_mass(index, slot, mass):
+    """The same for an index without groups."""
+    index.tree[np.uint64(slot)] = mass
+    if index.slot_floors.size > 0:
+        lower_min(index.slot_floors, index.levels, slot, mass)
+    raise_sum(index.tree, index.levels, slot)
+
+
+@njit(cache=True, forceinline=True)
 def remove(index, slot):
     """Empty a slot. Returns the members left in its group (0 for an index without groups).
 

@@ -27,6 +27,7 @@ from sibling_replay.replay.index import (
     fetch_members,
     groups_of,
     insert,
+    insert_mass,
     new_index,
     remove,
 )
@@ -117,6 +118,11 @@ class Memory:
     @property
     def counts_outcomes(self) -> bool:
         return bool(self.outcomes.items.shape[1])
+
+    @property
+    def keeps(self) -> tuple[Literal[True] | None, Literal[True] | None]:
+        """Whether there are groups, and outcomes, as the kernels take it."""
+        return self.grouped or None, self.counts_outcomes or None
 
     @property
     def live(self) -> int:
@@ -234,59 +240,74 @@ def _join_outcome(handle, slot, group, rows, row):
     join(outcomes, slot, outcome)
 
 
+# What a memory keeps, `grouped` and `counting`, is True or None in the kernels below: a branch on
+# None is left out before anything in it is compiled, so that plain prioritized replay does not wait
+# for the code of groups, nor groups for that of outcomes.
+
+
 @njit(cache=True, forceinline=True)
-def evict(handle, index, keys, slot):
+def evict(handle, index, keys, slot, grouped, counting):
     """Take an entry out of its outcome and its group, and its mass out of the slot.
 
     The sums above the slot are left to what follows in it.
     """
-    if index.items.shape[1] == 0:
-        remove(index, slot)
-        return
-    if open_outcomes(handle).items.shape[1] > 0:
-        _leave_outcome(handle, slot)
-    group = np.int64(index.items[0, slot])
-    if remove(index, slot) == 0:
-        forget(keys, groups_of(index), group)
+    if grouped is None:
+        index.tree[slot] = 0.0
+    else:
+        if counting is not None:
+            _leave_outcome(handle, slot)
+        group = np.int64(index.items[0, slot])
+        if remove(index, slot) == 0:
+            forget(keys, groups_of(index), group)
 
 
 @njit(cache=True, forceinline=True)
-def place(handle, index, keys, rows, slot, row, h):
+def place(handle, index, keys, rows, slot, row, h, grouped, counting):
     """Put an entry into an empty slot: find the key's group, given its hash, join it, store the
     row, set the mass of the largest priority so far."""
-    group = np.int64(0)
-    if index.items.shape[1] > 0:
+    mass = open_peaks(handle)[MAX_MASS]
+    if grouped is None:
+        _store(rows, slot, row)
+        insert_mass(index, slot, mass)
+    else:
         group = intern_hashed(keys, groups_of(index), rows, row, h)
-        if open_outcomes(handle).items.shape[1] > 0:
+        if counting is not None:
             _join_outcome(handle, slot, group, rows, row)
-    rows[slot, :] = row
-    insert(index, slot, group, open_peaks(handle)[MAX_MASS])
+        _store(rows, slot, row)
+        insert(index, slot, group, mass)
     open_counts(handle)[ADDED] += 1
 
 
+@njit(cache=True, forceinline=True)
+def _store(rows, slot, row):
+    """In a loop: assigning a slice compiles an error message for shapes, for a second or two."""
+    for word in range(row.size):
+        rows[slot, word] = row[word]
+
+
 @njit(cache=True)
-def append(handle, block, count):
+def append(handle, block, count, grouped, counting):
     """Store entries in the ring, the oldest making room."""
     counts = open_counts(handle)
     index = open_index(handle)
     keys = open_keys(handle, KEYS)
     rows = open_rows(handle)
     capacity = rows.shape[0]
-    grouped = index.items.shape[1] > 0
     row = np.empty(rows.shape[1], dtype=np.uint32)
     h = np.uint32(0)
     for i in range(count):
         slot = counts[ADDED] % capacity
         pack_row(block, open_layout(handle), count, i, row)
-        if grouped:  # what the key needs comes while the old entry goes
+        if grouped is not None:  # what the key needs comes while the old entry goes
             h = fetch_key(keys, groups_of(index), row)
         if counts[LIVE] < capacity:
             counts[LIVE] += 1
         else:
-            evict(handle, index, keys, slot)
-        place(handle, index, keys, rows, slot, row, h)
-    if grouped and counts[LIVE] == capacity:  # the next two to go
-        fetch_members(index, counts[ADDED] % capacity, (counts[ADDED] + 1) % capacity)
+            evict(handle, index, keys, slot, grouped, counting)
+        place(handle, index, keys, rows, slot, row, h, grouped, counting)
+    if grouped is not None:
+        if counts[LIVE] == capacity:  # the next two to go
+            fetch_members(index, counts[ADDED] % capacity, (counts[ADDED] + 1) % capacity)
 
 
 @njit(cache=True)

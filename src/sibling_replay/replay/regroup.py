@@ -46,7 +46,7 @@ def move_entries(old: Memory, new: Memory) -> None:
         enter_keys(new.outcome_keys, new.outcomes, new.rows)
     slots = _in_mixed_groups(new)
     if slots.size:
-        _place_anew(new.handle, slots)
+        _place_anew(new.handle, slots, *new.keeps)
 
 
 def _in_mixed_groups(memory: Memory) -> I64:
@@ -62,7 +62,7 @@ def _in_mixed_groups(memory: Memory) -> I64:
 
 
 @njit(cache=True)
-def _place_anew(handle, slots):
+def _place_anew(handle, slots, grouped, counting):
     """Take entries, all there are of their groups, out and put each into the group of its key."""
     index = open_index(handle)
     keys = open_keys(handle, KEYS)
@@ -72,10 +72,11 @@ def _place_anew(handle, slots):
     masses = np.empty(slots.size)
     for i in range(slots.size):
         masses[i] = index.tree[slots[i]]
-        evict(handle, index, keys, slots[i])
+        evict(handle, index, keys, slots[i], grouped, counting)
     for i in range(slots.size):
         row = rows[slots[i]].copy()
-        place(handle, index, keys, rows, slots[i], row, hash_key(row, keys.spec))
+        h = hash_key(row, keys.spec)
+        place(handle, index, keys, rows, slots[i], row, h, grouped, counting)
     counts[ADDED] = added
     groups = np.empty(slots.size, dtype=np.int64)
     look_up_groups(index, slots, groups)

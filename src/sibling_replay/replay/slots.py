@@ -85,7 +85,7 @@ class SlotMemory(Memory):
 
 
 @njit(cache=True)
-def put_rows(handle, slots, rows):
+def put_rows(handle, slots, rows, grouped, counting):
     """Fill slots in order, whatever they hold."""
     counts = open_counts(handle)
     stamps = open_stamps(handle)
@@ -94,18 +94,18 @@ def put_rows(handle, slots, rows):
     h = np.uint32(0)
     for i in range(slots.size):
         slot = slots[i]
-        if index.items.shape[1] > 0:
+        if grouped is not None:
             h = fetch_key(keys, groups_of(index), rows[i])
         if stamps[slot] == MOST_ADDED:
             counts[LIVE] += 1
         else:
-            evict(handle, index, keys, slot)
+            evict(handle, index, keys, slot, grouped, counting)
         stamps[slot] = counts[ADDED]
-        place(handle, index, keys, open_rows(handle), slot, rows[i], h)
+        place(handle, index, keys, open_rows(handle), slot, rows[i], h, grouped, counting)
 
 
 @njit(cache=True)
-def remove_slots(handle, slots):
+def remove_slots(handle, slots, grouped, counting):
     """Empty those of the slots that hold an entry."""
     counts = open_counts(handle)
     stamps = open_stamps(handle)
@@ -115,7 +115,7 @@ def remove_slots(handle, slots):
         slot = slots[i]
         if stamps[slot] == MOST_ADDED:
             continue
-        evict(handle, index, keys, slot)
+        evict(handle, index, keys, slot, grouped, counting)
         if index.slot_floors.size > 0:
             lower_min(index.slot_floors, index.levels, slot, np.inf)
         raise_sum(index.tree, index.levels, slot)

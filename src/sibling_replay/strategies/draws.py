@@ -57,9 +57,9 @@ def draw_uniform(handle, uniforms, block):
             slots[b] = min(np.int64(uniforms[b] * live), live - 1)
     else:  # live slots lie anywhere, and uniform replay leaves all their masses at one
         find(open_index(handle), uniforms * live, slots)
-    anchors[:] = slots
-    outcome_slots[:] = slots
-    weights[:] = 1.0
+    for b in range(size):
+        anchors[b] = outcome_slots[b] = slots[b]
+        weights[b] = 1.0
     _write_groups(open_index(handle), slots, groups, group_sizes)
     gather(open_rows(handle), open_layout(handle), slots, slots, block, fields)
 
@@ -87,8 +87,10 @@ def draw_prioritized(handle, uniforms, start, block, size, beta, normalize, trai
     if trained == SIBLING or trained == ANCHOR_WITH_OUTCOME:
         pick_all(index, groups, uniforms[start + size :], outcome_slots)
     else:
-        outcome_slots[:] = anchors
-    slots[:] = outcome_slots if trained == SIBLING else anchors
+        for b in range(size):
+            outcome_slots[b] = anchors[b]
+    for b in range(size):
+        slots[b] = outcome_slots[b] if trained == SIBLING else anchors[b]
     if trained == ANCHOR:
         for b in range(size):
             means[b] = index.tree[np.uint64(anchors[b])]
