@@ -23,6 +23,16 @@ from sibling_replay.strategies import (
     Uniform,
 )
 
+
+def __getattr__(name: str) -> str:
+    """The version, looked up when it is asked for: reading the metadata takes longer than that."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("sibling-replay")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __all__ = [
     "Batch",
     "Field",

@@ -118,6 +118,13 @@ class Sampling(ABC):
     def __len__(self) -> int:
         return self._memory.live
 
+    def __repr__(self) -> str:
+        """What it holds: entries, groups where it keeps them, and the strategy."""
+        held = f"{len(self):,} of {self.capacity:,} entries"
+        if self._memory.grouped:
+            held += f" in {np.count_nonzero(self._memory.index.vec[:, 0]):,} groups"
+        return f"<{type(self).__name__}: {held}, {self.strategy}>"
+
     @property
     def masses(self) -> F64:
         """priority^alpha of the live slots (a copy)."""

@@ -151,6 +151,10 @@ class Block:
     def __len__(self) -> int:
         return self.plan.size
 
+    def __repr__(self) -> str:
+        """How many entries it has, and its columns."""
+        return f"<{type(self).__name__}: {self.size} entries of {', '.join(self.columns)}>"
+
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.columns]
 
