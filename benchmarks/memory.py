@@ -74,7 +74,9 @@ def fill(strategy: str, payload: str, groups: str, entries: int) -> object:
     )
     for columns in contents(Workload(entries, payload), groups):
         buffer.extend(*columns.values(), np.zeros_like(columns["done"]))
-    buffer.update_priorities(buffer.sample(32, beta=BETA), np.ones(32))
+    batch = buffer.sample(32, beta=BETA)
+    batch.average(np.zeros(len(batch.outcomes)))
+    buffer.update_priorities(batch, np.ones(32))
     return buffer
 
 

@@ -38,7 +38,7 @@ from sibling_replay.schema import (
 )
 from sibling_replay.staging import Staging, as_array
 from sibling_replay.strategies import Strategy
-from sibling_replay.strategies.draws import draw_uniform
+from sibling_replay.strategies.over_memory import read_batch
 
 
 class ReplayBuffer(Sampling):
@@ -119,6 +119,7 @@ class ReplayBuffer(Sampling):
             grouped=self._key is not None,
             outcomes=self.strategy.needs_outcomes,
             floors=self.strategy.needs_floors,
+            largest=self.strategy.keeps_largest,
         )
 
     def add(
@@ -205,8 +206,7 @@ class ReplayBuffer(Sampling):
             )
         batch = self._memory.new_batch(chosen.size)
         batch.set_outcomes(None)
-        # The kernel looks up the slot that a uniform number falls on: here the middle of each.
-        draw_uniform(self._memory.handle, (chosen + 0.5) / len(self), batch.block)
+        read_batch(self._memory.handle, chosen.astype(np.int64), batch.block)
         return batch
 
     def transitions(self) -> dict[str, NDArray[Any]]:

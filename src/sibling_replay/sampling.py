@@ -24,6 +24,7 @@ from sibling_replay.replay.opened import DROPPED, MAX_PRIORITY
 from sibling_replay.rng import Uniforms
 from sibling_replay.staging import importance_exponent, td_errors_as_array, whole_number
 from sibling_replay.strategies import STRATEGIES, Law, Strategy
+from sibling_replay.strategies.compiled import CompiledReplay
 
 _LARGEST_CAPACITY = 2**29  # the pool of group members is indexed by 32-bit integers
 _LARGEST_BATCH_BYTES = 2**31 - 1  # of a NumPy record
@@ -45,6 +46,7 @@ class Sampling(ABC):
             raise ValueError(f"capacity must be from 1 to {_LARGEST_CAPACITY}, got {capacity}")
         self.capacity = capacity
         self.strategy = strategy
+        self._replay = CompiledReplay(strategy, capacity)
         self._statistics = DrawStatistics(type(strategy).__name__, warn=strategy.needs_groups)
         self._unseen = 1  # batches until the statistics look at one again
 
@@ -77,7 +79,7 @@ class Sampling(ABC):
             raise ValueError(
                 f"batch_size must be from 1 to {self._largest_batch}, got {batch_size}"
             )
-        batch = self.strategy.draw(self._memory, batch_size, beta, self._uniforms)
+        batch = self._replay.draw(self._memory, batch_size, beta, self._uniforms)
         self._unseen -= 1
         if self._unseen == 0:
             self._unseen = self._statistics.look(batch, len(self), self.capacity)
@@ -107,7 +109,7 @@ class Sampling(ABC):
         if plan.source is not self._source:
             raise ValueError("this batch was not drawn from this buffer as it is now")
         given = td_errors_as_array(td_errors, plan.shape)
-        self.strategy.refresh(self._memory, batch, given)
+        self._replay.refresh(self._memory, batch, given)
 
     def probabilities(self) -> Law:
         """The exact probabilities of the next draw over the live slots, in O(N)."""

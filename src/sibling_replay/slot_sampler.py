@@ -16,7 +16,6 @@ from sibling_replay.sampling import Sampling
 from sibling_replay.staging import as_array, td_errors_as_array, whole_number
 from sibling_replay.strategies import Law, SiblingAverage, Strategy, Uniform
 from sibling_replay.strategies.base import InvalidTDErrors
-from sibling_replay.strategies.refresh import refresh_slots
 
 _INTEGER_BYTES = 8
 
@@ -73,6 +72,7 @@ class SlotSampler(Sampling):
             self.key_bytes,
             _INTEGER_BYTES if self._own_outcomes else self.outcome_bytes,
             floors=self.strategy.needs_floors,
+            largest=self.strategy.keeps_largest,
         )
 
     # ------------------------------------------------------------------ write
@@ -147,16 +147,7 @@ class SlotSampler(Sampling):
             raise TypeError("SiblingAverage refreshes whole batches: use update_priorities")
         places = self._slots(slots)
         errors = td_errors_as_array(td_errors, places.shape)
-        if isinstance(self.strategy, Uniform):
-            return
-        invalid = refresh_slots(
-            self._memory.handle,
-            places,
-            errors,
-            date,
-            self.strategy.alpha,
-            self.strategy.epsilon,
-        )
+        invalid = self._replay.refresh_slots(self._memory, places, errors, date)
         if invalid >= 0:
             raise InvalidTDErrors(
                 f"TD error {invalid} is {errors[invalid]}: no priority was changed"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sibling_replay import Prioritized, SiblingSample, Strategy
+from sibling_replay import Prioritized, SiblingSample
 from sibling_replay.replay.checks import check_index
 from sibling_replay.replay.index import (
     group_sums,
@@ -19,8 +19,10 @@ from sibling_replay.replay.index import (
     sum_of,
     wear_of,
 )
-from sibling_replay.strategies.draws import draw_prioritized
+from sibling_replay.strategies.over_memory import draw_batch
 from sibling_replay.strategies.power import GREATEST, LEAST, write_powers
+from sibling_replay.strategies.recipe import ANCHOR, BY_MASS, GROUP_MASS, OWN_MASS, SIBLING
+from sibling_replay.strategies.weights import BY_BATCH
 from support.averaging import averaged
 from support.masses import assign_masses
 from support.scenes import STRATEGIES, add_entries, heavy_tailed, new_buffer, set_priorities
@@ -162,7 +164,8 @@ def test_no_mass_at_all_is_refused():
     with pytest.raises(ValueError, match="mass is zero"):
         buffer.sample(4)
     batch = memory.new_batch(4)
-    assert not draw_prioritized(memory.handle, np.zeros(4), 0, batch.block, 4, 0.4, 1, 0)
+    recipe = (BY_MASS, ANCHOR, OWN_MASS, 0)
+    assert not draw_batch(memory.handle, np.zeros(4), 0, batch.block, 4, 0.4, BY_BATCH, *recipe)
 
 
 @pytest.mark.parametrize("uniform", [0.0, np.nextafter(1.0, 0.0), 1.0])
@@ -178,7 +181,9 @@ def test_draws_at_the_very_ends_of_the_mass(uniform):
             memory = index_buffer._memory
             batch = memory.new_batch(5)
             uniforms = np.full(10, uniform)
-            assert draw_prioritized(memory.handle, uniforms, 0, batch.block, 5, 0.4, 1, 1)
+            recipe = (BY_MASS, SIBLING, GROUP_MASS, 0)
+            block = batch.block
+            assert draw_batch(memory.handle, uniforms, 0, block, 5, 0.4, BY_BATCH, *recipe)
             assert (batch.anchors < count).all() and (batch.slots < count).all()
             assert (batch.anchors >= 0).all() and (batch.slots >= 0).all()
             groups = index_buffer.groups
@@ -207,7 +212,7 @@ def mix_operations(buffer, operations, rng, errors_of):
         batch.slots[:chunk] = newest % buffer.capacity
         if done // chunk % 2:  # refresh anything, not only what its mass makes likely
             batch.slots[chunk:] = rng.integers(0, len(buffer), chunk)
-        Strategy.refresh(buffer.strategy, buffer._memory, batch, errors_of(2 * chunk))
+        buffer.update_priorities(averaged(batch), errors_of(2 * chunk))
 
 
 def check_against_recomputation(buffer):

@@ -120,9 +120,8 @@ class NaiveBuffer:
         if isinstance(self.strategy, (SiblingSample, SiblingModel)):
             return 2 * size
         if isinstance(self.strategy, SiblingAverage) and self.strategy.max_siblings is not None:
-            members = self.members()
-            largest = max(len(members[self.entries[a].key]) for a in batch.anchors.tolist())
-            return size + size * min(self.strategy.max_siblings, largest)
+            fits = self.strategy.max_siblings >= self.capacity  # every group is taken whole
+            return size if fits else size + size * self.strategy.max_siblings
         return size
 
     # --------------------------------------------------------------- refresh

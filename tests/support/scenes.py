@@ -16,6 +16,8 @@ from sibling_replay import (
     Strategy,
     Uniform,
 )
+from sibling_replay.strategies.over_memory import refresh_slots
+from sibling_replay.strategies.recipe import LAST
 from support.averaging import averaged
 
 FIELDS = {
@@ -61,11 +63,14 @@ def add_entries(buffer: ReplayBuffer, groups, outcomes) -> None:
 
 
 def set_priorities(buffer: ReplayBuffer, errors) -> None:
-    """Give every live slot a priority of our choosing, through the ordinary refresh."""
+    """Give every live slot a priority of our choosing, through the compiled refresh."""
     errors = np.asarray(errors, dtype=np.float64)
-    batch = buffer.sample(len(buffer))
-    batch.slots[:] = np.arange(len(buffer))
-    Strategy.refresh(buffer.strategy, buffer._memory, batch, errors)
+    memory, strategy = buffer._memory, buffer.strategy
+    buffer.sample(len(buffer))
+    slots = np.arange(len(buffer))
+    refresh_slots(
+        memory.handle, slots, errors, memory.added, LAST, strategy.alpha, strategy.epsilon
+    )
 
 
 def heavy_tailed(rng: np.random.Generator, size: int, spread: float = 2.0):

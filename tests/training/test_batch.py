@@ -15,7 +15,6 @@ from numba import njit
 
 from sibling_replay.replay.partition import member
 from sibling_replay.training import batch as kernels
-from sibling_replay.training.batch import EPSILON, method_code
 from sibling_replay.training.config import METHODS, paper_config
 from sibling_replay.training.loop import Run, advance
 from sibling_replay.training.tabular import new_run
@@ -24,14 +23,17 @@ BETA = 0.55
 CAPACITY = 300
 
 
-@njit(cache=True)
-def draw(memory, batch, method, live, beta, rng):
-    kernels.draw(memory, batch, method, live, beta, rng)
+EPSILON = 1e-6  # of the paper
 
 
 @njit(cache=True)
-def refresh(memory, batch, method, alpha, update_all):
-    return kernels.refresh(memory, batch, method, alpha, update_all)
+def draw(memory, batch, recipe, live, beta, rng):
+    kernels.draw(memory, batch, recipe, live, beta, rng)
+
+
+@njit(cache=True)
+def refresh(memory, batch, recipe, alpha, epsilon):
+    return kernels.refresh(memory, batch, recipe, alpha, epsilon)
 
 
 class Twin:
@@ -144,14 +146,14 @@ def test_draw_and_refresh_match_a_plain_twin(method: str, every: bool, env: str)
         update_all_siblings=every,
     )  # fmt: skip
     run, draws = new_run(config)
-    code, subset = method_code(method), config.max_siblings or 0
+    recipe, subset = run.settings.recipe, config.max_siblings or 0
     repeated = 0
     for until in (60, 200, 450, 1_000, 2_000):  # not full, full, after evictions
         advance(run, draws, until, False)
         twin = Twin(run, method)
         seed = until
         drawn = twin.draw(np.random.default_rng(seed), config.batch_size, subset)
-        draw(run.memory, run.batch, code, twin.live, BETA, np.random.default_rng(seed))
+        draw(run.memory, run.batch, recipe, twin.live, BETA, np.random.default_rng(seed))
 
         batch = run.batch
         assert batch.slots.tolist() == drawn["slots"]
@@ -172,7 +174,7 @@ def test_draw_and_refresh_match_a_plain_twin(method: str, every: bool, env: str)
         # errors that differ also where a slot was drawn twice: order decides, or size
         errors = np.random.default_rng(seed + 1).normal(size=config.batch_size) * 3
         batch.td[:] = errors
-        row = refresh(run.memory, batch, code, config.alpha, every)
+        row = refresh(run.memory, batch, recipe, config.alpha, EPSILON)
         assert row == int(np.argmax(np.abs(batch.td)))
         expected = twin.refreshed(drawn, batch.td.astype(np.float64).tolist(), every)
         np.testing.assert_allclose(run.memory.entries.tree[: twin.live], expected, rtol=1e-10)
@@ -188,5 +190,5 @@ def test_a_diverged_run_says_so(bad: float) -> None:
     before = run.memory.entries.tree.copy()
     run.batch.td[5] = bad
     with pytest.raises(ValueError, match="training has diverged"):
-        refresh(run.memory, run.batch, method_code("PER"), 0.6, False)
+        refresh(run.memory, run.batch, run.settings.recipe, 0.6, EPSILON)
     np.testing.assert_array_equal(before, run.memory.entries.tree)

@@ -282,6 +282,12 @@ def assign(index, slots, groups, masses):
             _touch_sums(index, groups)
         for i in range(slots.size):
             _write_leaf(index, slots[i], groups[i], masses[i])
+    raise_all(index, slots)
+
+
+@njit(cache=True, forceinline=True)
+def raise_all(index, slots):
+    """Recompute the sums above leaves that were written."""
     if 8 * slots.size > index.tree.size:
         rebuild_sums(index.tree, index.levels)
     else:
@@ -290,19 +296,24 @@ def assign(index, slots, groups, masses):
 
 @njit(cache=True, forceinline=True)
 def fill_group(index, group, mass):
-    """Give all members of a group one mass. The sums above them wait for `rebuild`; floors are not
-    kept up."""
+    """Give all members of a group one mass. The sums above them wait for `raise_all`."""
     count = index.vec[group, 0]
     for k in range(count):
-        index.tree[np.uint64(member(index.vec, index.pool, group, k))] = mass
+        slot = np.uint64(member(index.vec, index.pool, group, k))
+        index.tree[slot] = mass
+        if index.slot_floors.size > 0:
+            lower_min(index.slot_floors, index.levels, slot, mass)
     if count > 1:
         _write_sum(index, np.int64(index.vec[group, 1]), count * mass, 1)
+    if index.group_floors.size > 0 and count > 0:
+        lower_min(index.group_floors, index.levels, np.uint64(group), sum_of(index, group) / count)
 
 
 @njit(cache=True, forceinline=True)
-def rebuild(index):
-    """Recompute the tree from its leaves, after any number of `fill_group`."""
-    rebuild_sums(index.tree, index.levels)
+def fill_members(index, slots, group, mass):
+    """Give some members of a group one mass. The sums above them wait for `raise_all`."""
+    for i in range(slots.size):
+        _write_leaf(index, slots[i], group, mass)
 
 
 @njit(cache=True, forceinline=True)

@@ -80,6 +80,7 @@ class Memory:
         outcomes: bool = False,
         floors: Literal["slots", "groups"] | None = None,
         any_order: bool = False,
+        largest: bool = False,
         hash_mask: int = FULL_HASH,
     ) -> None:
         if outcomes and not grouped:
@@ -99,6 +100,8 @@ class Memory:
         self.peaks: F64 = np.ones(2)  # largest raw priority ever assigned, and its mass
         # [slots] where they are filled in any order, else empty; an empty slot's is MOST_ADDED.
         self.stamps: I64 = np.full(capacity if any_order else 0, MOST_ADDED, dtype=np.int64)
+        # Scratch of refreshes that keep the largest of several, by slot or group: zero between.
+        self.best: F64 = np.zeros(capacity if largest else 0)
         # Arrays that never change: a state whose copies differ is of another memory.
         self._fixed = {
             name: self.arrays()[name].copy()
@@ -108,6 +111,7 @@ class Memory:
             "table": layout.table,
             "outcome_table": layout.outcome_table,
             "stamps": self.stamps,
+            "best": self.best,
         }
         self.handle = handle_of([named[name] for name in ORDER])
 

@@ -25,13 +25,15 @@ _PARTS: dict[str, Any] = {
     "outcome_keys": KeyTable,
     "group_outcomes": Partition,
 }
-_ALONE = ("rows", "table", "outcome_table", "counts", "peaks", "stamps")
+_ALONE = ("rows", "table", "outcome_table", "counts", "peaks", "stamps", "best")
 ORDER = (*(f"{part}.{name}" for part, kind in _PARTS.items() for name in kind._fields), *_ALONE)
 KEYS = ORDER.index("keys.table")
 _OUTCOMES = ORDER.index("outcomes.items")
 OUTCOME_KEYS = ORDER.index("outcome_keys.table")
 _GROUP_OUTCOMES = ORDER.index("group_outcomes.items")
-_ROWS, _TABLE, _OUTCOME_TABLE, _COUNTS, _PEAKS, _STAMPS = (ORDER.index(name) for name in _ALONE)
+_ROWS, _TABLE, _OUTCOME_TABLE, _COUNTS, _PEAKS, _STAMPS, _BEST = (
+    ORDER.index(name) for name in _ALONE
+)
 
 
 @njit(cache=True, forceinline=True)
@@ -95,6 +97,11 @@ def open_peaks(handle):
 @njit(cache=True, forceinline=True)
 def open_stamps(handle):
     return open_vector(handle, _STAMPS, np.int64)
+
+
+@njit(cache=True, forceinline=True)
+def open_best(handle):
+    return open_vector(handle, _BEST, np.float64)
 
 
 @njit(cache=True, forceinline=True)

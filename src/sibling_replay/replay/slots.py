@@ -55,6 +55,7 @@ class SlotMemory(Memory):
         outcome_bytes: int,
         *,
         floors: Literal["slots", "groups"] | None = None,
+        largest: bool = False,
     ) -> None:
         super().__init__(
             _layout_of_keys(key_bytes, outcome_bytes),
@@ -63,6 +64,7 @@ class SlotMemory(Memory):
             outcomes=outcome_bytes > 0,
             floors=floors,
             any_order=True,
+            largest=largest,
         )
 
     @property

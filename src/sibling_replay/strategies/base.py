@@ -1,7 +1,7 @@
 """What a strategy is: how to draw, with what probability, with what weight, and what to refresh.
 
 A strategy is a frozen record of its options and holds no state: the same object can serve any
-number of buffers. It reads and writes the arrays of a `Memory`.
+number of buffers.
 """
 
 from __future__ import annotations
@@ -15,11 +15,8 @@ import numpy as np
 
 from sibling_replay.replay.arrays import F64, I64
 from sibling_replay.replay.batch import Batch
-from sibling_replay.replay.memory import Memory
-from sibling_replay.rng import Uniforms
-from sibling_replay.strategies.draws import draw_prioritized
 from sibling_replay.strategies.laws import Law
-from sibling_replay.strategies.refresh import refresh_batch
+from sibling_replay.strategies.recipe import ALL_AVERAGED, LARGEST, NO_WEIGHTS, Recipe
 from sibling_replay.strategies.weights import NORMALIZATIONS
 
 Normalize: TypeAlias = Literal["batch", "buffer"] | None
@@ -55,9 +52,11 @@ class Strategy(ABC):
 
     needs_groups: ClassVar[bool] = False
     borrows_outcomes: ClassVar[bool] = False  # trains an entry toward outcomes of its siblings
-    _trained: ClassVar[int]  # what a prioritized draw trains on (see `draws`)
-    _uniforms: ClassVar[int] = 1  # that it takes an entry
-    _normalize: ClassVar[int]  # the code of `normalize` for the kernels; set per instance
+
+    @property
+    @abstractmethod
+    def recipe(self) -> Recipe:
+        """The compiled steps it is made of."""
 
     def __post_init__(self) -> None:
         for name in ("alpha", "epsilon"):
@@ -74,7 +73,6 @@ class Strategy(ABC):
             )
         if self.normalize not in NORMALIZATIONS:
             raise ValueError(f'normalize must be "batch", "buffer" or None, not {self.normalize!r}')
-        object.__setattr__(self, "_normalize", NORMALIZATIONS[self.normalize])
 
     @property
     def needs_outcomes(self) -> bool:
@@ -84,29 +82,18 @@ class Strategy(ABC):
     @property
     def needs_floors(self) -> Literal["slots", "groups"] | None:
         """Of what the buffer must know the least mean mass."""
-        if self.normalize != "buffer":
+        if self.normalize != "buffer" or self.recipe.weights == NO_WEIGHTS:
             return None
         return "groups" if self.needs_groups else "slots"
 
-    def draw(self, memory: Memory, size: int, beta: float, uniforms: Uniforms) -> Batch:
-        """Draw a minibatch from a memory that has entries."""
-        batch = memory.new_batch(size)
-        block, start = uniforms.reserve(self._uniforms * size)
-        if not draw_prioritized(
-            memory.handle, block, start, batch.block, size, beta, self._normalize, self._trained
-        ):
-            raise ValueError("the total priority mass is zero: there is nothing to draw from")
-        return batch
+    @property
+    def keeps_largest(self) -> bool:
+        """Whether of several priorities for one entry the largest stays."""
+        return self.recipe.refreshed in (LARGEST, ALL_AVERAGED)
 
     @abstractmethod
     def law(self, masses: F64, groups: I64) -> Law:
         """The exact probabilities of one draw, given masses and groups of the live slots."""
-
-    def refresh(self, memory: Memory, batch: Batch, errors: F64) -> None:
-        """Set priorities from the TD errors of a drawn batch."""
-        invalid = refresh_batch(memory.handle, batch.block, errors, self.alpha, self.epsilon)
-        if invalid != -1:
-            refuse_invalid(batch, errors, invalid)
 
     def options(self) -> dict[str, Any]:
         """The options, as plain data."""

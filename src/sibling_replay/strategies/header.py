@@ -10,23 +10,25 @@ import numpy as np
 from numba import njit
 
 from sibling_replay.replay.batch import COLUMN_BYTES, HEAD_BYTES, HEADER
+from sibling_replay.strategies.steps import Rows
 
 DATE = 0
 _FIRST = HEAD_BYTES // 8
 _COLUMNS = len(HEADER)
+assert Rows._fields == HEADER  # in this order
 
 
 @njit(cache=True, forceinline=True)
 def open_header(block, size):
-    """The five integer columns of a batch's block, its weights, and where its fields begin."""
+    """The columns of a batch's block, and where its fields begin."""
     words = block.view(np.int64)[_FIRST:]
     weights = 2 * (_FIRST + (_COLUMNS - 1) * size)  # in units of float32
-    return (
+    rows = Rows(
         words[:size],
         words[size : 2 * size],
         words[2 * size : 3 * size],
         words[3 * size : 4 * size],
         words[4 * size : 5 * size],
         block.view(np.float32)[weights : weights + size],
-        HEAD_BYTES + COLUMN_BYTES * _COLUMNS * size,
     )
+    return rows, HEAD_BYTES + COLUMN_BYTES * _COLUMNS * size

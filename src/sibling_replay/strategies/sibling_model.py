@@ -7,12 +7,12 @@ from typing import ClassVar
 
 from sibling_replay.replay.arrays import F64, I64
 from sibling_replay.strategies.base import Strategy
-from sibling_replay.strategies.draws import ANCHOR_WITH_OUTCOME
 from sibling_replay.strategies.laws import (
     Law,
     prioritized_probabilities,
     sibling_probabilities,
 )
+from sibling_replay.strategies.recipe import GROUP_MASS, LAST, OUTCOME, Recipe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +27,10 @@ class SiblingModel(Strategy):
 
     needs_groups: ClassVar[bool] = True
     borrows_outcomes: ClassVar[bool] = True
-    _trained: ClassVar[int] = ANCHOR_WITH_OUTCOME
-    _uniforms: ClassVar[int] = 2
+
+    @property
+    def recipe(self) -> Recipe:
+        return Recipe(trained=OUTCOME, weights=GROUP_MASS, refreshed=LAST)
 
     def law(self, masses: F64, groups: I64) -> Law:
         anchor = prioritized_probabilities(masses)

@@ -7,12 +7,12 @@ from typing import ClassVar
 
 from sibling_replay.replay.arrays import F64, I64
 from sibling_replay.strategies.base import Strategy
-from sibling_replay.strategies.draws import SIBLING
 from sibling_replay.strategies.laws import (
     Law,
     prioritized_probabilities,
     sibling_probabilities,
 )
+from sibling_replay.strategies.recipe import GROUP_MASS, LAST, SIBLING, Recipe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +21,10 @@ class SiblingSample(Strategy):
     (n_g S / (N s_g))^beta (eq. 10); the trained sibling is refreshed."""
 
     needs_groups: ClassVar[bool] = True
-    _trained: ClassVar[int] = SIBLING
-    _uniforms: ClassVar[int] = 2
+
+    @property
+    def recipe(self) -> Recipe:
+        return Recipe(trained=SIBLING, weights=GROUP_MASS, refreshed=LAST)
 
     def law(self, masses: F64, groups: I64) -> Law:
         sibling = sibling_probabilities(masses, groups)

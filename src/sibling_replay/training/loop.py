@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from sibling_replay.envs import inverse_cdf
 from sibling_replay.replay.index import insert, remove
-from sibling_replay.training.batch import DDQN, Batch, Memory, Outcomes, draw, refresh
+from sibling_replay.strategies.recipe import BY_MASS, NOTHING, Recipe
+from sibling_replay.training.batch import Batch, Memory, Outcomes, draw, refresh
 from sibling_replay.training.borrow import borrowed
 from sibling_replay.training.config import linear
 from sibling_replay.training.network import Network, all_values, first_largest, greedy, learn
@@ -50,7 +51,7 @@ CLOCK = np.dtype(
 class Settings(NamedTuple):
     """The part of a `RunConfig` the loop reads, as plain numbers."""
 
-    method: int
+    recipe: Recipe
     steps: int
     learning_starts: int
     learning_rate: float
@@ -62,10 +63,10 @@ class Settings(NamedTuple):
     eval_episodes: int
     eval_interval: int
     alpha: float
+    epsilon: float  # added to |td| in every refresh (appendix "Priority updates")
     beta_start: float
     beta_end: float
     beta_updates: int
-    update_all: bool
 
 
 class World(NamedTuple):
@@ -162,7 +163,7 @@ def _add(memory, clock, settings, group, outcome):
     """Store a transition with the largest raw priority so far, over the oldest if full."""
     capacity = memory.outcome.size
     slot = (clock.step - 1) % capacity
-    prioritized = settings.method != DDQN
+    prioritized = settings.recipe.anchors == BY_MASS
     if clock.live == capacity:
         memory.counts[memory.outcome[slot]] -= 1
         if prioritized:
@@ -182,7 +183,7 @@ def _sample(run, draws):
     clock = run.clock[0]
     settings = run.settings
     beta = linear(settings.beta_start, settings.beta_end, settings.beta_updates, clock.updates)
-    draw(run.memory, run.batch, settings.method, clock.live, beta, draws.replay)
+    draw(run.memory, run.batch, settings.recipe, clock.live, beta, draws.replay)
     for b in range(run.batch.groups.size):
         run.visits[1, run.batch.groups[b]] += 1
 
@@ -201,8 +202,8 @@ def _update(run):
         settings.learning_rate,
         settings.grad_clip,
     )
-    if settings.method != DDQN:
-        row = refresh(run.memory, run.batch, settings.method, settings.alpha, settings.update_all)
+    if settings.recipe.refreshed != NOTHING:
+        row = refresh(run.memory, run.batch, settings.recipe, settings.alpha, settings.epsilon)
         if run.batch.priorities[row] > clock.largest:
             clock.largest = run.batch.priorities[row]
             clock.largest_mass = run.batch.masses[row]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sibling_replay import diagnostics as dx
-from sibling_replay.training.batch import DDQN
+from sibling_replay.strategies.recipe import BY_MASS
 from sibling_replay.training.config import linear
 from sibling_replay.training.loop import Run
 from sibling_replay.training.network import all_values
@@ -33,7 +33,8 @@ def measure(run: Run) -> dict[str, float]:
     beta = linear(
         settings.beta_start, settings.beta_end, settings.beta_updates, int(clock["updates"])
     )
-    masses = np.ones(live) if settings.method == DDQN else run.memory.entries.tree[:live]
+    by_mass = settings.recipe.anchors == BY_MASS
+    masses = run.memory.entries.tree[:live] if by_mass else np.ones(live)
     n_cells = run.memory.counts.size
     width = n_cells // run.visits.shape[1]
     census = dx.take_tabular_census(run.memory.outcome[:live], masses, width, n_cells, beta)

@@ -32,7 +32,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from sibling_replay.envs import TabularModel
 from sibling_replay.rng import streams
-from sibling_replay.training.batch import method_code, new_batch, new_memory, outcome_tables
+from sibling_replay.training.batch import new_batch, new_memory, outcome_tables
 from sibling_replay.training.config import RunConfig, gym_id
 from sibling_replay.training.loop import (
     CLOCK,
@@ -44,6 +44,7 @@ from sibling_replay.training.loop import (
     advance,
 )
 from sibling_replay.training.measure import measure
+from sibling_replay.training.methods import strategy_of
 from sibling_replay.training.network import initial_layers, new_network
 from sibling_replay.training.results import RunResult
 
@@ -110,11 +111,13 @@ def new_run(config: RunConfig, dtype: DTypeLike = np.float32) -> tuple[Run, Draw
     clock = np.zeros(1, CLOCK)
     clock["largest"] = clock["largest_mass"] = 1.0
     clock["state"] = np.argmax(model.initial_cumulative > env_rng.random())
-    batch = new_batch(config, width, dtype)
+    strategy = strategy_of(config)
+    recipe = strategy.recipe
+    batch = new_batch(config.batch_size, recipe, width, dtype)
     most_evaluations = config.steps // config.eval_interval + 1
     run = Run(
         settings=Settings(
-            method=method_code(config.method),
+            recipe=recipe,
             steps=config.steps,
             learning_starts=config.learning_starts,
             learning_rate=float(config.learning_rate),
@@ -125,18 +128,18 @@ def new_run(config: RunConfig, dtype: DTypeLike = np.float32) -> tuple[Run, Draw
             epsilon_decay_steps=config.epsilon_decay_steps,
             eval_episodes=config.eval_episodes,
             eval_interval=config.eval_interval,
-            alpha=float(config.alpha),
+            alpha=strategy.alpha,
+            epsilon=strategy.epsilon,
             beta_start=float(config.beta_start),
             beta_end=float(config.beta_end),
             beta_updates=config.beta_updates,
-            update_all=config.update_all_siblings,
         ),
         world=_world(model, n_groups, width),
         outcomes=outcome_tables(model, config.gamma, dtype),
         network=new_network(
             initial_layers(rng.init, sizes), config.batch_size + batch.outcomes.size, dtype
         ),
-        memory=new_memory(config, n_groups, width),
+        memory=new_memory(config.capacity, n_groups, width, strategy.needs_groups),
         batch=batch,
         curve=Curve(
             step=np.zeros(most_evaluations, np.int64),

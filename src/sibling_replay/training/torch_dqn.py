@@ -20,22 +20,9 @@ from torch import Tensor, nn
 
 from sibling_replay import (
     Batch,
-    Prioritized,
     ReplayBuffer,
-    SiblingModel,
-    SiblingSample,
-    Strategy,
-    Uniform,
 )
 from sibling_replay.adam_state import adam_state, load_adam_state
-
-KINDS: dict[str, Callable[..., Strategy]] = {
-    "DDQN": Uniform,
-    "PER": Prioritized,
-    "SAMPLE": SiblingSample,
-    "MODEL": SiblingModel,
-}
-"""The replay strategy a method's name stands for (AVG has options of its own)."""
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -25,11 +25,12 @@ from sibling_replay.checkpoint import RollingCheckpoint, StateError, read_state
 from sibling_replay.envs import MeanPreservingTail, MinAtarEnv
 from sibling_replay.grouping.frozen import FrozenEncoder
 from sibling_replay.rng import streams
+from sibling_replay.training.methods import KINDS
 from sibling_replay.training.minatar_config import MinAtarConfig
 from sibling_replay.training.minatar_diagnostics import Windows
 from sibling_replay.training.results import RunResult
 from sibling_replay.training.tabular import SEED_BOUND
-from sibling_replay.training.torch_dqn import KINDS, DoubleDQN, Position, Step, ignore, interact
+from sibling_replay.training.torch_dqn import DoubleDQN, Position, Step, ignore, interact
 from sibling_replay.training.torch_flat import FlatDoubleDQN
 from sibling_replay.training.torch_minatar_network import MinAtarNetwork
 

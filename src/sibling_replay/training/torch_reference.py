@@ -19,15 +19,16 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from sibling_replay import ReplayBuffer, SiblingAverage, Strategy
+from sibling_replay import ReplayBuffer
 from sibling_replay.envs import TabularModel
 from sibling_replay.rng import streams
 from sibling_replay.training.config import RunConfig, gym_id
 from sibling_replay.training.loop import LONGEST_EVALUATION
+from sibling_replay.training.methods import strategy_of
 from sibling_replay.training.network import initial_layers
 from sibling_replay.training.results import RunResult
 from sibling_replay.training.tabular import SEED_BOUND
-from sibling_replay.training.torch_dqn import KINDS, DoubleDQN, Position, Step, interact
+from sibling_replay.training.torch_dqn import DoubleDQN, Position, Step, interact
 
 IsSuccess = Callable[
     [Any, Any, float, Any, bool], bool
@@ -121,17 +122,6 @@ def mlp(sizes: tuple[int, ...], rng: np.random.Generator) -> nn.Sequential:
             linear.bias.copy_(torch.as_tensor(bias))
         modules += [linear, nn.ReLU()]
     return nn.Sequential(*modules[:-1])
-
-
-def strategy_of(config: RunConfig) -> Strategy:
-    """The replay strategy a method's name stands for."""
-    if config.method.startswith("AVG"):
-        return SiblingAverage(
-            alpha=config.alpha,
-            max_siblings=config.max_siblings,
-            update_all_siblings=config.update_all_siblings,
-        )
-    return KINDS[config.method](alpha=config.alpha)
 
 
 def table_success(env: gym.Env[Any, Any]) -> IsSuccess:

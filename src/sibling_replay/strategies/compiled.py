@@ -1,0 +1,142 @@
+"""How a built-in strategy is carried out on a memory: its recipe, by compiled steps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sibling_replay.replay.arrays import F64, I64
+from sibling_replay.replay.batch import Batch, Outcomes, Plan
+from sibling_replay.replay.memory import Memory
+from sibling_replay.rng import Uniforms
+from sibling_replay.strategies.base import Strategy, refuse_invalid
+from sibling_replay.strategies.over_memory import (
+    count_outcomes,
+    draw_batch,
+    gather_outcomes,
+    list_outcomes,
+    list_subsets,
+    refresh_batch,
+    refresh_members,
+    refresh_slots,
+)
+from sibling_replay.strategies.recipe import ALL_AVERAGED, GROUP_MEAN, LARGEST, NOTHING
+from sibling_replay.strategies.steps import first_invalid
+from sibling_replay.strategies.weights import NORMALIZATIONS
+
+
+class CompiledReplay:
+    """Draws and refreshes by a strategy's recipe."""
+
+    __slots__ = (
+        "_alpha", "_anchors", "_averages", "_epsilon", "_name", "_normalize", 
+        "_refreshed", "_subset", "_trained", "_uniforms", "_weights",
+    )  # fmt: skip
+
+    def __init__(self, strategy: Strategy, capacity: int) -> None:
+        recipe = strategy.recipe
+        self._name = type(strategy).__name__
+        self._alpha, self._epsilon = strategy.alpha, strategy.epsilon
+        self._normalize = NORMALIZATIONS[strategy.normalize]
+        # As plain attributes: looking them up in the recipe at every draw takes as long as drawing.
+        self._anchors, self._trained, self._weights, self._refreshed, self._subset = recipe
+        # Where every group fits, subsets take no random numbers.
+        self._uniforms = recipe.uniforms if recipe.subset < capacity else 1
+        self._averages = recipe.averages
+
+    def draw(self, memory: Memory, size: int, beta: float, uniforms: Uniforms) -> Batch:
+        """Draw a minibatch from a memory that has entries."""
+        batch = memory.new_batch(size)
+        block, start = uniforms.reserve(self._uniforms * size)
+        if not draw_batch(
+            memory.handle, block, start, batch.block, size, beta, self._normalize,
+            self._anchors, self._trained, self._weights, self._subset,
+        ):  # fmt: skip
+            raise ValueError("the total priority mass is zero: there is nothing to draw from")
+        if self._averages:
+            batch.set_outcomes(self._outcomes(memory, batch, block, start + size))
+        return batch
+
+    def _outcomes(self, memory: Memory, batch: Batch, uniforms: F64, start: int) -> Outcomes:
+        """What the targets of a batch are means over."""
+        size = batch.size
+        starts = np.empty(size + 1, dtype=np.int64)
+        if self._trained == GROUP_MEAN:
+            count_outcomes(memory.handle, batch.groups, starts)
+            slots, shares = np.empty(starts[-1], dtype=np.int64), np.empty(starts[-1])
+            list_outcomes(memory.handle, batch.groups, starts, slots, shares)
+        else:
+            most = int(np.minimum(batch.group_sizes, self._subset).sum())
+            slots, shares = np.empty(most, dtype=np.int64), np.empty(most)
+            list_subsets(
+                memory.handle, batch.groups, uniforms, start, self._subset, starts, slots, shares
+            )
+        columns, size_bytes = memory.layout.columns(slots.size, outcomes_only=True)
+        remembered = None
+        if self._refreshed == ALL_AVERAGED and self._trained == GROUP_MEAN:
+            remembered = batch.groups.copy(), batch.group_sizes.copy()  # groups, of so many members
+        elif self._refreshed == ALL_AVERAGED:
+            remembered = slots.copy(), np.diff(starts)  # siblings, so many an entry
+        outcomes = Outcomes(
+            Plan(columns, slots.size, size_bytes), slots, shares, starts, remembered
+        )
+        gather_outcomes(memory.handle, slots, outcomes.block)
+        return outcomes
+
+    def refresh(self, memory: Memory, batch: Batch, errors: F64) -> None:
+        """Set priorities from the TD errors of a drawn batch."""
+        if self._averages or self._refreshed == NOTHING:
+            invalid = first_invalid(errors)
+            if invalid >= 0:
+                refuse_invalid(batch, errors, invalid)
+            if self._refreshed == NOTHING:
+                return
+            outcomes = batch.outcomes
+            if isinstance(outcomes, Outcomes):
+                self._refuse_unaveraged(outcomes)
+                if outcomes.remembered is not None:
+                    self._refresh_averaged(memory, batch, outcomes, errors)
+                    return
+        # A batch that was not drawn (`batch_of`) has nothing averaged: its own slots are refreshed.
+        rule = LARGEST if self._refreshed == ALL_AVERAGED else self._refreshed
+        invalid = refresh_batch(
+            memory.handle, batch.block, errors, rule, self._alpha, self._epsilon
+        )
+        if invalid != -1:
+            refuse_invalid(batch, errors, invalid)
+
+    def _refuse_unaveraged(self, outcomes: Outcomes) -> None:
+        if not outcomes.averaged:
+            raise ValueError(
+                f"no mean was taken of this batch's outcomes, so these TD errors cannot be those "
+                f"of {self._name}: compute targets from the rows of `batch.outcomes` (not from "
+                f"`batch.reward` and `batch.next_obs`) and pass them through `batch.average`. "
+                f"No priority was changed."
+            )
+
+    def _refresh_averaged(
+        self, memory: Memory, batch: Batch, outcomes: Outcomes, errors: F64
+    ) -> None:
+        """Refresh all that was averaged, with the largest error of those that used it."""
+        assert outcomes.remembered is not None
+        first, counts = outcomes.remembered
+        if self._trained == GROUP_MEAN:
+            refresh_members(
+                memory.handle, first, counts, errors, batch.added, self._alpha, self._epsilon
+            )
+            return
+        repeated = np.repeat(errors, counts)
+        invalid = refresh_slots(
+            memory.handle, first, repeated, batch.added, LARGEST, self._alpha, self._epsilon
+        )
+        if invalid != -1:
+            raise ValueError(f"slot {first[-2 - invalid]} of the batch holds no entry")
+
+    def refresh_slots(self, memory: Memory, slots: I64, errors: F64, date: int) -> int:
+        """Refresh slots read at a date. Returns what `over_memory.refresh_slots` does."""
+        if self._refreshed == NOTHING:
+            return int(first_invalid(errors))
+        return int(
+            refresh_slots(
+                memory.handle, slots, errors, date, self._refreshed, self._alpha, self._epsilon
+            )
+        )

@@ -1,0 +1,203 @@
+"""Draws and refreshes of a memory: the shared steps between its handle and the block of a batch."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from sibling_replay.replay.memory import MOST_ADDED, overwritten
+from sibling_replay.replay.opened import (
+    ADDED,
+    DROPPED,
+    LIVE,
+    MAX_MASS,
+    MAX_PRIORITY,
+    open_best,
+    open_counts,
+    open_group_outcomes,
+    open_index,
+    open_layout,
+    open_outcome_layout,
+    open_outcomes,
+    open_peaks,
+    open_rows,
+    open_stamps,
+)
+from sibling_replay.replay.partition import member
+from sibling_replay.replay.payload import gather
+from sibling_replay.strategies import steps
+from sibling_replay.strategies.header import DATE, open_header
+from sibling_replay.strategies.recipe import BY_MASS, Recipe
+
+
+@njit(cache=True)
+def draw_batch(
+    handle, uniforms, start, block, size, beta, normalize, anchors, trained, weights, subset
+):
+    """Fill a batch as a recipe says, with random numbers from `start` on. False if no mass is
+    there to draw by."""
+    index = open_index(handle)
+    counts = open_counts(handle)
+    if anchors == BY_MASS and not index.tree[-1] > 0.0:
+        return False
+    rows, fields = open_header(block, size)
+    block.view(np.int64)[DATE] = counts[ADDED]
+    recipe = Recipe(anchors, trained, weights, 0, subset)
+    scattered = open_stamps(handle).size > 0
+    steps.draw_rows(index, recipe, counts[LIVE], scattered, uniforms[start:], beta, normalize, rows)
+    gather(open_rows(handle), open_layout(handle), rows.slots, rows.outcome_slots, block, fields)
+    return True
+
+
+@njit(cache=True)
+def read_batch(handle, slots, block):
+    """Fill a batch with given live slots, with weights of one."""
+    rows, fields = open_header(block, slots.size)
+    block.view(np.int64)[DATE] = open_counts(handle)[ADDED]
+    for b in range(slots.size):
+        rows.slots[b] = rows.anchors[b] = rows.outcome_slots[b] = slots[b]
+        rows.weights[b] = 1.0
+    steps.write_groups(open_index(handle), slots, rows.groups, rows.group_sizes)
+    gather(open_rows(handle), open_layout(handle), slots, slots, block, fields)
+
+
+# --------------------------------------------------------------------------------------- terms
+
+
+@njit(cache=True)
+def count_outcomes(handle, groups, starts):
+    """How many distinct outcomes each group has, as running totals."""
+    found = open_group_outcomes(handle)
+    starts[0] = 0
+    for b in range(groups.size):
+        starts[b + 1] = starts[b] + found.vec[groups[b], 0]
+
+
+@njit(cache=True)
+def list_outcomes(handle, groups, starts, slots, shares):
+    """Every distinct outcome of each group, once counted."""
+    index = open_index(handle)
+    outcomes = open_outcomes(handle)
+    steps.list_outcomes(index, outcomes, open_group_outcomes(handle), groups, starts, slots, shares)
+
+
+@njit(cache=True)
+def list_subsets(handle, groups, uniforms, start, wanted, starts, slots, shares):
+    """A uniform subset of each group, with random numbers from `start` on."""
+    index = open_index(handle)
+    steps.list_subsets(index, groups, uniforms[start:], wanted, starts, slots, shares)
+
+
+@njit(cache=True)
+def gather_outcomes(handle, slots, block):
+    """The outcome columns of some slots."""
+    gather(open_rows(handle), open_outcome_layout(handle), slots, slots, block, 0)
+
+
+# ------------------------------------------------------------------------------------- refresh
+
+
+@njit(cache=True, forceinline=True)
+def _note_peak(peaks, priority, mass):
+    if priority > peaks[MAX_PRIORITY]:
+        peaks[MAX_PRIORITY] = priority
+        peaks[MAX_MASS] = mass
+
+
+@njit(cache=True)
+def refresh_slots(handle, slots, errors, added, refreshed, alpha, epsilon):
+    """Give slots drawn after `added` additions new priorities.
+
+    Slots that have been overwritten since are dropped and counted. Returns -1; or, with nothing
+    changed, the place of the first invalid error, or -2 minus the place of a slot without entry.
+    """
+    invalid = steps.first_invalid(errors)
+    if invalid >= 0:
+        return invalid
+    counts = open_counts(handle)
+    now = counts[ADDED]
+    capacity = open_rows(handle).shape[0]
+    stamps = open_stamps(handle)
+    bound = counts[LIVE] if stamps.size == 0 else capacity  # an empty slot's stamp is of no draw
+    for b in range(slots.size):
+        if not 0 <= slots[b] < bound:
+            return -2 - b
+        # nothing has been removed since the draw, so it cannot have been drawn
+        if now == added and stamps.size > 0 and stamps[slots[b]] == MOST_ADDED:
+            return -2 - b
+    kept_slots = np.empty(slots.size, dtype=np.int64)
+    kept_errors = np.empty(slots.size)
+    kept = 0
+    for b in range(slots.size):
+        if now != added and overwritten(stamps, slots[b], added, now, capacity):
+            continue
+        kept_slots[kept] = slots[b]
+        kept_errors[kept] = errors[b]
+        kept += 1
+    counts[DROPPED] += slots.size - kept
+    if kept == 0:
+        return -1
+    priorities = np.empty(kept)
+    masses = np.empty(kept)
+    largest = steps.write_masses(kept_errors[:kept], alpha, epsilon, priorities, masses)
+    _note_peak(open_peaks(handle), priorities[largest], masses[largest])
+    groups = np.empty(kept, dtype=np.int64)
+    steps.refresh_slots(
+        open_index(handle), refreshed, kept_slots[:kept], groups, masses, open_best(handle)
+    )
+    return -1
+
+
+@njit(cache=True)
+def refresh_batch(handle, block, errors, refreshed, alpha, epsilon):
+    """Refresh the trained slots of a batch, given its block."""
+    rows, _ = open_header(block, errors.size)
+    return refresh_slots(
+        handle, rows.slots, errors, block.view(np.int64)[DATE], refreshed, alpha, epsilon
+    )
+
+
+@njit(cache=True)
+def refresh_members(handle, groups, group_sizes, errors, added, alpha, epsilon):
+    """Refresh every member of groups that were drawn after `added` additions and had so many
+    members then. Those that have gone since are counted as dropped, once a group.
+
+    Returns -1, or, with nothing changed, the place of the first invalid error.
+    """
+    invalid = steps.first_invalid(errors)
+    if invalid >= 0:
+        return invalid
+    counts = open_counts(handle)
+    priorities = np.empty(errors.size)
+    masses = np.empty(errors.size)
+    steps.write_masses(errors, alpha, epsilon, priorities, masses)
+    index = open_index(handle)
+    best = open_best(handle)
+    drawn = 0
+    for b in range(groups.size):  # each group once
+        if best[groups[b]] == 0.0:
+            best[groups[b]] = 1.0
+            drawn += group_sizes[b]
+    for b in range(groups.size):
+        best[groups[b]] = 0.0
+    stamps = open_stamps(handle)
+    capacity = open_rows(handle).shape[0]
+    peaks = open_peaks(handle)
+    for b in range(groups.size):
+        if _any_older(index, groups[b], stamps, added, counts[ADDED], capacity):
+            _note_peak(peaks, priorities[b], masses[b])
+    found = steps.refresh_members(
+        index, groups, masses, best, stamps, added, counts[ADDED], capacity
+    )
+    counts[DROPPED] += drawn - found
+    return -1
+
+
+@njit(cache=True)
+def _any_older(index, group, stamps, added, now, capacity):
+    """Whether a group has a member from before `added` additions."""
+    for k in range(index.vec[group, 0]):
+        slot = member(index.vec, index.pool, group, k)
+        if now == added or not overwritten(stamps, slot, added, now, capacity):
+            return True
+    return False
