@@ -13,14 +13,22 @@ from sibling_replay.replay.batch import Batch, Outcomes
 from sibling_replay.replay.payload import Field
 from sibling_replay.slot_sampler import SlotSampler, key_rows
 from sibling_replay.strategies import (
+    Draw,
     InvalidTDErrors,
     Law,
+    Needs,
     Prioritized,
+    Refresh,
     SiblingAverage,
     SiblingModel,
     SiblingSample,
     Strategy,
+    Stream,
+    Terms,
     Uniform,
+    View,
+    find_strategy,
+    register,
 )
 
 
@@ -35,11 +43,14 @@ def __getattr__(name: str) -> str:
 
 __all__ = [
     "Batch",
+    "Draw",
     "Field",
     "InvalidTDErrors",
     "Law",
+    "Needs",
     "Outcomes",
     "Prioritized",
+    "Refresh",
     "ReplayBuffer",
     "SiblingAverage",
     "SiblingModel",
@@ -47,6 +58,11 @@ __all__ = [
     "SlotSampler",
     "StateError",
     "Strategy",
+    "Stream",
+    "Terms",
     "Uniform",
+    "View",
+    "find_strategy",
     "key_rows",
+    "register",
 ]

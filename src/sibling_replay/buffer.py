@@ -38,7 +38,8 @@ from sibling_replay.schema import (
 )
 from sibling_replay.staging import Staging, as_array
 from sibling_replay.strategies import Strategy
-from sibling_replay.strategies.over_memory import read_batch
+from sibling_replay.strategies.over_memory import write_batch
+from sibling_replay.strategies.replay_by import kept_for
 
 
 class ReplayBuffer(Sampling):
@@ -47,7 +48,7 @@ class ReplayBuffer(Sampling):
     fields: name -> Field(dtype, shape). The six of a transition (obs, action, reward, next_obs,
         terminated, truncated) and any of your own.
     capacity: entries kept; the oldest make room.
-    strategy: one of Uniform, Prioritized, SiblingSample, SiblingAverage, SiblingModel.
+    strategy: one of Uniform, Prioritized, SiblingSample, SiblingAverage, SiblingModel, or your own.
     key: what makes two transitions siblings. "exact": equal observation and action. A function
         key(obs, action) -> number or array: equal results and equal action. "given": equal `group`
         handed to `add`. None: no groups. By default "exact" for sibling strategies and None for
@@ -78,7 +79,7 @@ class ReplayBuffer(Sampling):
         seed: int | np.random.SeedSequence | np.random.Generator | None = None,
     ) -> None:
         super().__init__(capacity, strategy)
-        key = check_key(key, strategy.needs_groups, type(strategy).__name__)
+        key = check_key(key, strategy.needs.groups, strategy.name)
         self._fields = check_fields(fields)
         self._key: Key = key
         stored = dict(self._fields)
@@ -90,7 +91,7 @@ class ReplayBuffer(Sampling):
             stored[GROUP_KEY] = Field(np.dtype(np.int64))
             key_fields = (GROUP_KEY,)
         self._layout = Layout.of(stored, key_fields)
-        self._one_action = key == "given" and strategy.borrows_outcomes  # in a group
+        self._one_action = key == "given" and strategy.needs.other_outcomes  # in a group
         self._staging = Staging(self._layout, tuple(stored), key)
         self._stage = self._staging.stage
         self._plain = len(stored) == len(TRANSITION)
@@ -117,9 +118,8 @@ class ReplayBuffer(Sampling):
             self._layout if layout is None else layout,
             self.capacity,
             grouped=self._key is not None,
-            outcomes=self.strategy.needs_outcomes,
-            floors=self.strategy.needs_floors,
-            largest=self.strategy.keeps_largest,
+            outcomes=self.strategy.needs.outcomes,
+            **kept_for(self.strategy),
         )
 
     def add(
@@ -183,7 +183,7 @@ class ReplayBuffer(Sampling):
         held = action[other] if in_block else self._memory.read(np.array([other]))["action"][0]
         raise ValueError(
             f"group {group[place]} has action {held} and was given for action {action[place]}, "
-            f"too: {type(self.strategy).__name__} trains an entry toward outcomes of its siblings, "
+            f"too: {self.strategy.name} trains an entry toward outcomes of its siblings, "
             f"so siblings must share their action. Give each action groups of its own (group * "
             f"number of actions + action, say), or use SiblingSample. Nothing was stored."
         )
@@ -206,7 +206,9 @@ class ReplayBuffer(Sampling):
             )
         batch = self._memory.new_batch(chosen.size)
         batch.set_outcomes(None)
-        read_batch(self._memory.handle, chosen.astype(np.int64), batch.block)
+        batch.set_draw(None)
+        slots = chosen.astype(np.int64)
+        write_batch(self._memory.handle, slots, slots, slots, np.ones(slots.size), batch.block)
         return batch
 
     def transitions(self) -> dict[str, NDArray[Any]]:
@@ -260,7 +262,7 @@ class ReplayBuffer(Sampling):
         return {
             "version": SCHEMA_VERSION,
             "capacity": self.capacity,
-            "strategy": type(self.strategy).__name__,
+            "strategy": self.strategy.name,
             "options": self.strategy.options(),
             "key": "function" if callable(self._key) else self._key,
             "key_form": form_of(self._layout.fields[GROUP_KEY]) if callable(self._key) else None,

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sibling_replay.files import whole_file
 from sibling_replay.replay.payload import Field
 from sibling_replay.rng import Uniforms
-from sibling_replay.strategies import STRATEGIES
+from sibling_replay.strategies import registered
 
 SCHEMA_VERSION = 4
 # Of which states can be restored. In version 3 the groups of a key function were by its result
@@ -328,7 +328,13 @@ def rebuilt(
             name: Field(np.dtype(dtype), tuple(shape), bounds.get(name))
             for name, (dtype, shape) in header["fields"].items()
         }
-        strategy = STRATEGIES[header["strategy"]](**header["options"])
+        kind = registered().get(header["strategy"])
+        if kind is None:
+            raise StateError(
+                f"{path} was saved with the strategy {header['strategy']!r}, which is not known "
+                f"here: import and `register` it first"
+            )
+        strategy = kind(**header["options"])
         return make(fields, header["capacity"], strategy, key=header["key"] if key is None else key)
     except StateError:
         raise

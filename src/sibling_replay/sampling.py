@@ -22,12 +22,19 @@ from sibling_replay.replay.batch import Batch
 from sibling_replay.replay.memory import Memory
 from sibling_replay.replay.opened import DROPPED, MAX_PRIORITY
 from sibling_replay.rng import Uniforms
-from sibling_replay.staging import importance_exponent, td_errors_as_array, whole_number
-from sibling_replay.strategies import STRATEGIES, Law, Strategy
-from sibling_replay.strategies.compiled import CompiledReplay
+from sibling_replay.staging import (
+    importance_exponent,
+    signal_as_array,
+    td_errors_as_array,
+    whole_number,
+)
+from sibling_replay.strategies import Law, Strategy, View, registered
+from sibling_replay.strategies.guard import checked_law
+from sibling_replay.strategies.replay_by import replay_by
 
 _LARGEST_CAPACITY = 2**29  # the pool of group members is indexed by 32-bit integers
 _LARGEST_BATCH_BYTES = 2**31 - 1  # of a NumPy record
+_NO_SIGNALS: dict[str, F64] = {}
 
 
 class Sampling(ABC):
@@ -39,15 +46,16 @@ class Sampling(ABC):
     def __init__(self, capacity: int, strategy: Strategy) -> None:
         if not isinstance(strategy, Strategy):
             raise TypeError(
-                f"strategy must be one of {', '.join(STRATEGIES)} (an instance), not {strategy!r}"
+                f"strategy must be one of {', '.join(registered())} (an instance), not {strategy!r}"
             )
         capacity = whole_number("capacity", capacity)
         if not 1 <= capacity <= _LARGEST_CAPACITY:
             raise ValueError(f"capacity must be from 1 to {_LARGEST_CAPACITY}, got {capacity}")
         self.capacity = capacity
         self.strategy = strategy
-        self._replay = CompiledReplay(strategy, capacity)
-        self._statistics = DrawStatistics(type(strategy).__name__, warn=strategy.needs_groups)
+        self._awaited = strategy.needs.signals
+        self._replay = replay_by(strategy, capacity)
+        self._statistics = DrawStatistics(strategy.name, warn=strategy.needs.groups)
         self._unseen = 1  # batches until the statistics look at one again
 
     @abstractmethod
@@ -96,12 +104,14 @@ class Sampling(ABC):
         """
         return self._statistics.means()
 
-    def update_priorities(self, batch: Batch, td_errors: ArrayLike) -> None:
+    def update_priorities(self, batch: Batch, td_errors: ArrayLike, **signals: ArrayLike) -> None:
         """Refresh priorities with the TD errors: target minus value, of either sign, from before
         the optimizer step and before weighting.
 
         Which entries are refreshed is the strategy's rule. Entries overwritten since the batch was
         drawn are skipped and counted in `dropped_updates`.
+
+        signals: what else the strategy needs to know of each row (`strategy.needs.signals`).
         """
         if type(batch) is not Batch:
             raise TypeError(f"expected the batch that the TD errors are of, not {batch!r}")
@@ -109,13 +119,28 @@ class Sampling(ABC):
         if plan.source is not self._source:
             raise ValueError("this batch was not drawn from this buffer as it is now")
         given = td_errors_as_array(td_errors, plan.shape)
-        self._replay.refresh(self._memory, batch, given)
+        noted = self._signals(signals, plan.shape) if signals or self._awaited else _NO_SIGNALS
+        self._replay.refresh(self._memory, batch, given, noted)
 
-    def probabilities(self) -> Law:
-        """The exact probabilities of the next draw over the live slots, in O(N)."""
+    def _signals(self, given: Mapping[str, ArrayLike], shape: tuple[int, ...]) -> dict[str, F64]:
+        """The signals as arrays, or an error that names what is missing, unknown or unfit."""
+        missing = [name for name in self._awaited if name not in given]
+        unknown = [name for name in given if name not in self._awaited]
+        if missing or unknown:
+            raise TypeError(
+                f"{self.strategy.name} needs the signals {list(self._awaited)} beside TD errors: "
+                f"missing {missing}, unknown {unknown}. No priority was changed"
+            )
+        return {name: signal_as_array(name, given[name], shape) for name in given}
+
+    def probabilities(self, batch_size: int = 1) -> Law:
+        """The exact probabilities of a row of the next batch over the live slots, in O(N).
+
+        The batch's size matters to strategies that treat its rows differently; none built in does.
+        """
         if len(self) == 0:
             raise ValueError("an empty buffer has no probabilities")
-        return self.strategy.law(self.masses, self.groups)
+        return checked_law(self.strategy, View(self._memory), batch_size)
 
     def __len__(self) -> int:
         return self._memory.live

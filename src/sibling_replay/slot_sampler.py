@@ -14,8 +14,9 @@ from sibling_replay.replay.slots import SlotMemory, put_rows, remove_slots
 from sibling_replay.rng import Uniforms, own_generator
 from sibling_replay.sampling import Sampling
 from sibling_replay.staging import as_array, td_errors_as_array, whole_number
-from sibling_replay.strategies import Law, SiblingAverage, Strategy, Uniform
-from sibling_replay.strategies.base import InvalidTDErrors
+from sibling_replay.strategies import InvalidTDErrors, Law, Strategy
+from sibling_replay.strategies.recipe import NOTHING
+from sibling_replay.strategies.replay_by import kept_for
 
 _INTEGER_BYTES = 8
 
@@ -28,7 +29,7 @@ class SlotSampler(Sampling):
     Slots are filled, refilled and emptied in any order.
 
     capacity: slots of the host's storage.
-    strategy: one of Uniform, Prioritized, SiblingSample, SiblingAverage, SiblingModel.
+    strategy: one of Uniform, Prioritized, SiblingSample, SiblingAverage, SiblingModel, or your own.
     key_bytes: bytes of an entry's key, 0 for no groups. By default 8, an integer, for the sibling
         strategies and 0 for the others. `key_rows` makes keys of arrays. Siblings must share their
         action, which the sampler does not see: make it part of the key.
@@ -53,17 +54,17 @@ class SlotSampler(Sampling):
     ) -> None:
         super().__init__(capacity, strategy)
         if key_bytes is None:
-            key_bytes = _INTEGER_BYTES if strategy.needs_groups else 0
+            key_bytes = _INTEGER_BYTES if strategy.needs.groups else 0
         self.key_bytes = whole_number("key_bytes", key_bytes)
         self.outcome_bytes = whole_number("outcome_bytes", outcome_bytes)
         if self.key_bytes < 0 or self.outcome_bytes < 0:
             raise ValueError("key_bytes and outcome_bytes must not be negative")
-        if self.key_bytes == 0 and strategy.needs_groups:
-            raise ValueError(f"{type(strategy).__name__} needs groups: key_bytes must be positive")
-        if self.outcome_bytes and not strategy.needs_outcomes:
-            raise ValueError(f"{type(strategy).__name__} does not count outcomes")
+        if self.key_bytes == 0 and strategy.needs.groups:
+            raise ValueError(f"{strategy.name} needs groups: key_bytes must be positive")
+        if self.outcome_bytes and not strategy.needs.outcomes:
+            raise ValueError(f"{strategy.name} does not count outcomes")
         # Without outcomes of the host's, an entry's slot is its outcome.
-        self._own_outcomes = strategy.needs_outcomes and self.outcome_bytes == 0
+        self._own_outcomes = strategy.needs.outcomes and self.outcome_bytes == 0
         self._use(self._new_memory(), Uniforms(own_generator(seed)))
 
     def _new_memory(self) -> Memory:
@@ -71,8 +72,7 @@ class SlotSampler(Sampling):
             self.capacity,
             self.key_bytes,
             _INTEGER_BYTES if self._own_outcomes else self.outcome_bytes,
-            floors=self.strategy.needs_floors,
-            largest=self.strategy.keeps_largest,
+            **kept_for(self.strategy),
         )
 
     # ------------------------------------------------------------------ write
@@ -143,8 +143,8 @@ class SlotSampler(Sampling):
         date: the `clock` when the slots were read. Entries overwritten since are dropped and
             counted, as in `update_priorities`. Of a slot given twice the last error stays.
         """
-        if isinstance(self.strategy, SiblingAverage):
-            raise TypeError("SiblingAverage refreshes whole batches: use update_priorities")
+        if self.strategy.needs.averages or self.strategy.needs.signals:
+            raise TypeError(f"{self.strategy.name} refreshes whole batches: use update_priorities")
         places = self._slots(slots)
         errors = td_errors_as_array(td_errors, places.shape)
         invalid = self._replay.refresh_slots(self._memory, places, errors, date)
@@ -197,13 +197,11 @@ class SlotSampler(Sampling):
             return np.full(self.capacity, -1, dtype=np.int64)
         return self._memory.index.items[0, :].astype(np.int64)
 
-    def probabilities(self) -> Law:
-        """The exact probabilities of the next draw over all slots, in O(capacity)."""
-        if len(self) == 0:
-            raise ValueError("an empty sampler has no probabilities")
+    def probabilities(self, batch_size: int = 1) -> Law:
+        """The exact probabilities of a row of the next batch over all slots, in O(capacity)."""
         live = self.live_slots
         whole_law = []
-        for part in self.strategy.law(self.masses[live], self.groups[live]):
+        for part in super().probabilities(batch_size):
             probabilities = np.zeros(self.capacity)
             probabilities[live] = part
             whole_law.append(probabilities)
@@ -211,8 +209,10 @@ class SlotSampler(Sampling):
 
     def check_valid(self) -> tuple[bool, str]:
         ok, why = super().check_valid()
-        if ok and isinstance(self.strategy, Uniform) and self.masses.sum() != len(self):
-            return False, "uniform replay has masses other than one"
+        recipe = self.strategy.recipe
+        unrefreshed = recipe is not None and recipe.refreshed == NOTHING
+        if ok and unrefreshed and self.masses.sum() != len(self):
+            return False, f"{self.strategy.name} has masses other than one"
         return ok, why
 
     # ------------------------------------------------------------------ state
@@ -221,7 +221,7 @@ class SlotSampler(Sampling):
         return {
             "version": SCHEMA_VERSION,
             "capacity": self.capacity,
-            "strategy": type(self.strategy).__name__,
+            "strategy": self.strategy.name,
             "options": self.strategy.options(),
             "key_bytes": self.key_bytes,
             "outcome_bytes": self.outcome_bytes,

@@ -278,6 +278,19 @@ def td_errors_as_array(td_errors: Any, shape: tuple[int, ...]) -> NDArray[Any]:
     return given.astype(np.float64)
 
 
+def signal_as_array(name: str, values: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """What a learner says of the rows of a batch, finite."""
+    given = as_array(f"signal {name}", values)
+    if given.dtype.kind not in "fiu" or given.shape != shape:
+        raise ValueError(
+            f"signal {name}: expected {shape[0]} numbers, got {given.dtype} of shape {given.shape}"
+        )
+    signal = given.astype(np.float64)
+    if not np.isfinite(signal).all():
+        raise ValueError(f"signal {name} has {signal[~np.isfinite(signal)][0]}")
+    return signal
+
+
 def as_array(what: str, values: Any) -> NDArray[Any]:
     """Values as an array, or an error that says of what."""
     _refuse_masked(what, values)

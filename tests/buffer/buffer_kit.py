@@ -35,7 +35,7 @@ STRATEGIES: dict[str, Strategy] = {
     "average-2-all": SiblingAverage(max_siblings=2, update_all_siblings=True),
 }
 REFRESHING = {name: s for name, s in STRATEGIES.items() if name != "uniform"}
-GROUPED = {name: s for name, s in STRATEGIES.items() if s.needs_groups}
+GROUPED = {name: s for name, s in STRATEGIES.items() if s.needs.groups}
 
 USED = 64  # where a partition's `heads` says how much of its pool is in use
 

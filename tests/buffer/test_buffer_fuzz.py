@@ -64,7 +64,7 @@ def attempt(buffer: ReplayBuffer | SlotSampler, call: Any) -> bool:
 @settings(max_examples=150, deadline=None)
 def test_junk_in_random_places(data, name, form) -> None:
     strategy = STRATEGIES[name]
-    if form != "exact" and not strategy.needs_groups:
+    if form != "exact" and not strategy.needs.groups:
         form = "exact"
     buffer = fresh(strategy, form)
     worked = 0
@@ -106,14 +106,14 @@ def test_junk_in_random_places(data, name, form) -> None:
 @settings(max_examples=150, deadline=None)
 def test_junk_for_a_slot_sampler(data, name) -> None:
     strategy = STRATEGIES[name]
-    sampler = SlotSampler(6, strategy, key_bytes=8 if strategy.needs_groups else 0, seed=0)
+    sampler = SlotSampler(6, strategy, key_bytes=8 if strategy.needs.groups else 0, seed=0)
     batches = []
     slots = st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True)
     for _ in range(data.draw(st.integers(1, 12))):
         action = data.draw(st.sampled_from(["put", "put", "remove", "sample", "update"]))
         if action == "put":
             places = data.draw(slots)
-            keys = [0, 1, 0, 2][: len(places)] if strategy.needs_groups else None
+            keys = [0, 1, 0, 2][: len(places)] if strategy.needs.groups else None
             given = [places, keys, None]
             for place in data.draw(st.lists(st.integers(0, 2), max_size=2)):
                 given[place] = data.draw(JUNK)

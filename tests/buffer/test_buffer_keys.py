@@ -21,6 +21,7 @@ from sibling_replay import (
     SiblingSample,
 )
 from sibling_replay.replay.memory import Memory
+from sibling_replay.strategies.replay_by import kept_for
 from support.averaging import averaged
 
 
@@ -30,8 +31,8 @@ def with_hash_mask(buffer: ReplayBuffer, mask: int) -> ReplayBuffer:
         buffer._layout,
         buffer.capacity,
         grouped=True,
-        outcomes=buffer.strategy.needs_outcomes,
-        floors=buffer.strategy.needs_floors,
+        outcomes=buffer.strategy.needs.outcomes,
+        **kept_for(buffer.strategy),
         hash_mask=mask,
     )
     buffer._use(memory, buffer._uniforms)

@@ -67,14 +67,14 @@ GROUPINGS = [
     pytest.param(strategy, key, id=f"{name}-{key}")
     for name, strategy in STRATEGIES.items()
     for key in KEYS
-    if strategy.needs_groups or key == "exact"
+    if strategy.needs.groups or key == "exact"
 ]
 
 
 @pytest.mark.parametrize(("strategy", "key"), GROUPINGS)
 def test_the_next_thousand_batches_are_the_same(strategy, key, tmp_path) -> None:
     """From a dict and from a file, with additions and refreshes in between."""
-    options = {"key": KEYS[key]} if strategy.needs_groups else {}
+    options = {"key": KEYS[key]} if strategy.needs.groups else {}
     given = key == "given"
     buffer = tabular(strategy, 29, seed=5, **options)
     traffic(buffer, 50, given, seed=0)

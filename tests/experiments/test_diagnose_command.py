@@ -21,6 +21,7 @@ from sibling_replay.diagnostics import (
     most_distorted,
     summarize,
 )
+from sibling_replay.strategies.laws import sibling_probabilities
 
 
 @pytest.fixture(scope="module")
@@ -73,10 +74,10 @@ def test_the_live_buffer_tells_the_same_and_is_left_alone(buffer, tmp_path):
 def test_sample_on_the_same_buffer_replays_what_is_stored(buffer):
     """Its law as masses: no TV, no shift, the same groups as often."""
     per = examine(buffer)
-    law = SiblingSample(alpha=0.6).law(buffer.masses, per.groups)
+    trained = sibling_probabilities(buffer.masses, per.groups)
 
     class Drawn:
-        masses, groups = law.trained, per.groups
+        masses, groups = trained, per.groups
         transitions = staticmethod(buffer.transitions)
 
     sample = examine(Drawn())

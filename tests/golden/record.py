@@ -239,7 +239,7 @@ def slot_script(strategy: Strategy) -> dict[str, Any]:
     draws = Chain()
     for turn in range(600):
         slots = rng.permutation(101)[: rng.integers(1, 6)]
-        keys = rng.integers(12, size=slots.size) if strategy.needs_groups else None
+        keys = rng.integers(12, size=slots.size) if strategy.needs.groups else None
         sampler.put(slots, keys)
         if turn % 5 == 4:
             sampler.remove(rng.choice(sampler.live_slots, 2, replace=False))
@@ -268,7 +268,7 @@ def cases() -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     for name, strategy in STRATEGIES.items():
         for form, obs in FORMS.items():
             yield f"buffer/{name}/{form}", lambda s=strategy, o=obs: buffer_script(s, o, None)
-        if strategy.needs_groups:
+        if strategy.needs.groups:
             yield (
                 f"buffer/{name}/key",
                 lambda s=strategy: buffer_script(s, FORMS["int"], state_and_action),

@@ -47,7 +47,7 @@ def test_the_groups_of_a_refresh_are_those_of_its_slots(strategy, change) -> Non
 def test_an_empty_slot_is_refused(strategy) -> None:
     """Of a sampler, whose empty slots lie anywhere; and nothing changes."""
     sampler = SlotSampler(20, strategy, seed=0)
-    sampler.put(np.arange(10), np.arange(10) % 3 if strategy.needs_groups else None)
+    sampler.put(np.arange(10), np.arange(10) % 3 if strategy.needs.groups else None)
     batch = sampler.sample(4)
     batch.slots[2] = 15
     before = sampler.masses

@@ -35,7 +35,7 @@ def exact_weights(buffer, beta):
     """The unnormalised weight of every live slot, by the kernel that draws use, in float64."""
     masses = buffer.masses
     means = masses.copy()
-    if buffer.strategy.needs_groups:
+    if buffer.strategy.needs.groups:
         means = (group_sums(buffer, masses) / np.maximum(np.bincount(buffer.groups), 1))[
             buffer.groups
         ]

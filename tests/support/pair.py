@@ -109,7 +109,7 @@ class Pair:
 
     def _check_outcomes(self) -> None:
         memory = self.buffer._memory
-        assert memory.counts_outcomes == self.buffer.strategy.needs_outcomes
+        assert memory.counts_outcomes == self.buffer.strategy.needs.outcomes
         if not memory.counts_outcomes:
             return
         counts = self.twin.outcome_counts()

@@ -23,7 +23,7 @@ class SlotPair:
     which matters to averages over whole groups only; otherwise each entry is its own."""
 
     def __init__(self, strategy, capacity: int, seed: int = 0, counted: bool = False) -> None:
-        self.counted = counted and strategy.needs_outcomes
+        self.counted = counted and strategy.needs.outcomes
         self.sampler = SlotSampler(
             capacity, strategy, key_bytes=8, outcome_bytes=8 * self.counted, seed=seed
         )

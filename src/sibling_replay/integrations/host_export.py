@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from sibling_replay.integrations.export import write_transitions
 from sibling_replay.integrations.host_replay import HostReplay
 from sibling_replay.replay.arrays import I64
-from sibling_replay.strategies import Uniform
 
 NextValues: TypeAlias = Callable[[NDArray[Any]], Any]
 _AT_ONCE = 4096  # observations through the network
@@ -20,7 +19,7 @@ _AT_ONCE = 4096  # observations through the network
 
 def drawable_slots(replay: HostReplay) -> I64:
     """The slots to export, or an error that says why there are none."""
-    if isinstance(replay.strategy, Uniform):
+    if replay.strategy.needs.host_may_draw:
         raise ValueError(
             "a buffer drawn by Uniform has no priorities: of such a one, write the columns with "
             "sibling_replay.integrations.export.write_transitions, with td_error"
@@ -43,7 +42,7 @@ def export_columns(
     alpha = replay.strategy.alpha
     # With alpha = 0 every mass is one, and so would be any priority's.
     columns["priority"] = replay.sampler.masses[slots] ** (1.0 / alpha if alpha else 1.0)
-    if replay.strategy.needs_groups and not replay.exact:
+    if replay.strategy.needs.groups and not replay.exact:
         columns["group"] = replay.sampler.groups[slots]
     if next_values is not None:
         columns["q_next"] = _in_parts(next_values, np.asarray(columns["next_obs"]))

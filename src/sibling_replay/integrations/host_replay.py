@@ -17,8 +17,7 @@ from sibling_replay.integrations.open_draws import OpenDraws, checked_rows
 from sibling_replay.replay.arrays import F32, F64, I64, U8
 from sibling_replay.schema import KeyFunction
 from sibling_replay.slot_sampler import SlotSampler, key_rows
-from sibling_replay.strategies import SiblingAverage, SiblingModel, Strategy
-from sibling_replay.strategies.base import InvalidTDErrors
+from sibling_replay.strategies import InvalidTDErrors, Strategy
 
 _OTHER_KEYS = (
     "either the key function returns other shapes than before, or the state was saved before "
@@ -28,12 +27,36 @@ _OTHER_KEYS = (
 _OPEN = "open_draws"  # in a state
 
 
+def refuse_unfit(host: str, strategy: Strategy, *, signed: bool = True) -> None:
+    """Raise for a strategy that needs what a host that computes targets itself cannot give."""
+    needs = strategy.needs
+    if needs.averages:
+        raise ValueError(
+            f"{host} computes each target itself, from one outcome; {strategy.name} needs the "
+            f"mean over several. Use SiblingSample or SiblingModel, which have the same mean"
+        )
+    if needs.shifts:
+        raise ValueError(
+            f"{host} computes each target itself; {strategy.name} adds something to targets"
+        )
+    if needs.signals:
+        raise ValueError(
+            f"{host} hands back TD errors alone; {strategy.name} needs {', '.join(needs.signals)} "
+            f"as well"
+        )
+    if needs.signed and not signed:
+        raise ValueError(
+            f"{host} hands back absolute TD errors; {strategy.name} needs them with their sign"
+        )
+
+
 class HostReplay:
     """A slot sampler that is told observations and actions, and refreshed by slots.
 
     key: key(obs, action) -> integer or array; entries with equal results and equal action are
         siblings (see `ReplayBuffer`). By default equal observation and action. It is called once
         an entry.
+    signed: whether the host's TD errors have their sign.
 
     unmatched_updates: TD errors that were dropped because they are of no draw that awaits its
         errors, or of one from before the buffer was emptied or restored.
@@ -46,25 +69,22 @@ class HostReplay:
         strategy: Strategy,
         key: KeyFunction | None = None,
         seed: Any = None,
+        signed: bool = True,
     ) -> None:
-        if isinstance(strategy, SiblingAverage):
+        refuse_unfit(host, strategy, signed=signed)
+        if strategy.needs.other_outcomes and key is not None:
             raise ValueError(
-                f"{host} computes each target itself, from one outcome; SiblingAverage needs the "
-                f"mean over several. Use SiblingSample or SiblingModel, which have the same mean"
-            )
-        if isinstance(strategy, SiblingModel) and key is not None:
-            raise ValueError(
-                f"{host} reads observation, action and outcome of one slot; SiblingModel with a "
+                f"{host} reads observation, action and outcome of one slot; {strategy.name} with a "
                 f"key function pairs those of different slots. Use it without one, or SiblingSample"
             )
-        self._arguments = (host, capacity, strategy, key, seed)
-        self._host, self._capacity, self.strategy, self._key, self._seed = self._arguments
+        self._arguments = (host, capacity, strategy, key, seed, signed)
+        self._host, self._capacity, self.strategy, self._key, self._seed, _ = self._arguments
         self.sampler: SlotSampler | None = None  # made when the form of the keys is known
         self.unmatched_updates = 0
         self.was_drawn_from = False
         self._open = OpenDraws()
         self._warned = False
-        if not strategy.needs_groups:
+        if not strategy.needs.groups:
             self.sampler = self._new_sampler(0)
 
     @property
@@ -96,7 +116,7 @@ class HostReplay:
 
     def _keys(self, obs: Any, actions: Any) -> U8 | None:
         """What tells siblings, a row an entry; None without groups."""
-        if not self.strategy.needs_groups:
+        if not self.strategy.needs.groups:
             return None
         if self._key is None:
             return key_rows(obs, actions)

@@ -27,7 +27,7 @@ from sibling_replay.integrations.rllib_storage import (
     one_by_one,
 )
 from sibling_replay.schema import KeyFunction
-from sibling_replay.strategies import Strategy, Uniform
+from sibling_replay.strategies import Strategy
 
 with host("RLlib", "rllib"):
     from ray.rllib.algorithms.algorithm import Algorithm
@@ -77,12 +77,12 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
             batch_size_B=batch_size_B,
             metrics_num_episodes_for_smoothing=metrics_num_episodes_for_smoothing,
         )
-        self.replay = HostReplay("RLlib", capacity, strategy, key, seed)
+        self.replay = HostReplay("RLlib", capacity, strategy, key, seed, signed=False)
         self._learners_checked = False
         self.strategy, self.beta = strategy, beta
-        self._exact = strategy.needs_groups and key is None
+        self._exact = strategy.needs.groups and key is None
         self._last_sampled_indices: list[int] = []
-        self._host_draws = isinstance(strategy, Uniform)
+        self._host_draws = strategy.needs.host_may_draw
         if self._host_draws:
             self._indices = []
 
@@ -107,7 +107,7 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
         actions: Any = None
         if self._exact:
             obs, actions = compared(episode, slice(steps.start, steps.stop))
-        elif self.strategy.needs_groups:
+        elif self.strategy.needs.groups:
             obs, actions = one_by_one(episode, steps)
         self.replay.put(np.array(slots), obs, actions)
 

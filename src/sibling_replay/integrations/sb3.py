@@ -22,7 +22,7 @@ from sibling_replay.integrations import host
 from sibling_replay.integrations.sb3_buffer import FUNCTION, SiblingReplayBuffer, SiblingSamples
 from sibling_replay.integrations.sb3_export import export
 from sibling_replay.integrations.statistics import group_statistics
-from sibling_replay.strategies import SiblingSample, Strategy, Uniform
+from sibling_replay.strategies import SiblingSample, Strategy
 
 with host("Stable-Baselines3", "sb3"):
     import torch as th
@@ -148,7 +148,7 @@ class SiblingDQN(DQN):
     ) -> SiblingDQN:
         """As DQN's. TensorBoard's name of a run tells the strategy, unless one is given."""
         if tb_log_name is None:
-            tb_log_name = f"{type(self).__name__}_{type(self.strategy).__name__}"
+            tb_log_name = f"{type(self).__name__}_{self.strategy.name}"
         super().learn(
             total_timesteps, callback, log_interval, tb_log_name, reset_num_timesteps, progress_bar
         )
@@ -172,7 +172,7 @@ class SiblingDQN(DQN):
         return float(self.beta_final + (self.beta_initial - self.beta_final) * left)
 
     def train(self, gradient_steps: int, batch_size: int = 100) -> None:
-        stock = isinstance(self.strategy, Uniform) and not self.double_q and self.loss == "huber"
+        stock = self.strategy.needs.host_may_draw and not self.double_q and self.loss == "huber"
         if stock:
             super().train(gradient_steps, batch_size)
             return
@@ -199,7 +199,7 @@ class SiblingDQN(DQN):
         self.logger.record("train/loss", np.mean(losses))
         self.logger.record("replay/beta", buffer.beta)
         self.logger.record_mean("replay/ess", effective_sample_size(samples.batch.weights))
-        if buffer.key_kind is not None and not isinstance(self.strategy, Uniform):
+        if buffer.key_kind is not None and not self.strategy.needs.host_may_draw:
             for name, value in buffer.storage.draw_statistics().items():
                 self.logger.record(f"replay/{name}", value)
 

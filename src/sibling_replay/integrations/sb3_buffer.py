@@ -15,7 +15,7 @@ from sibling_replay.integrations import host
 from sibling_replay.replay.batch import Batch
 from sibling_replay.replay.payload import Field
 from sibling_replay.schema import check_key
-from sibling_replay.strategies import SiblingSample, Strategy, Uniform
+from sibling_replay.strategies import SiblingSample, Strategy
 
 with host("Stable-Baselines3", "sb3"):
     import torch as th
@@ -160,7 +160,7 @@ class SiblingReplayBuffer(ReplayBuffer):
         """What makes siblings: "exact", "function" or, without groups, None."""
         if callable(self._key) or self._key == FUNCTION:
             return FUNCTION
-        kind = check_key(self._key, self.strategy.needs_groups, type(self.strategy).__name__)
+        kind = check_key(self._key, self.strategy.needs.groups, self.strategy.name)
         return None if kind is None else str(kind)
 
     def attach_key(self, key: Any) -> None:
@@ -220,7 +220,7 @@ class SiblingReplayBuffer(ReplayBuffer):
             self.pos = 0
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> SiblingSamples:
-        if isinstance(self.storage.strategy, Uniform):
+        if self.storage.strategy.needs.host_may_draw:
             samples: SiblingSamples = super().sample(batch_size, env)  # by way of _get_samples
             return samples
         if self._unrefreshed is not None:
@@ -235,7 +235,7 @@ class SiblingReplayBuffer(ReplayBuffer):
         if masses.min() == masses.max():
             warnings.warn(
                 f"{_PATIENCE} batches were drawn and none was refreshed: without TD errors all "
-                f"priorities stay equal, so {type(self.strategy).__name__} draws as Uniform does, "
+                f"priorities stay equal, so {self.strategy.name} draws as Uniform does, "
                 f"and weights are not used. Use SiblingDQN, or an algorithm whose `train` calls "
                 f"replay_buffer.update_priorities(samples, td_errors)",
                 stacklevel=3,

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from sibling_replay.integrations import host
 from sibling_replay.integrations.export import write_transitions
 from sibling_replay.integrations.sb3_buffer import FUNCTION, SiblingReplayBuffer
-from sibling_replay.strategies import Uniform
 
 with host("Stable-Baselines3", "sb3"):
     import torch as th
@@ -42,7 +41,7 @@ def export(source: Any, path: str | os.PathLike[str]) -> None:
         columns.pop("group_key", None)
         if buffer.key_kind == FUNCTION:
             columns["group"] = buffer.storage.groups
-        if not isinstance(buffer.strategy, Uniform):
+        if not buffer.strategy.needs.host_may_draw:
             alpha = buffer.strategy.alpha
             # With alpha = 0 every mass is one, and so would be any priority's.
             columns["priority"] = buffer.storage.masses ** (1.0 / alpha if alpha else 1.0)

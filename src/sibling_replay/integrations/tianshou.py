@@ -20,7 +20,7 @@ from sibling_replay.integrations.host_replay import HostReplay
 from sibling_replay.integrations.tianshou_watch import WeightWatch
 from sibling_replay.replay.arrays import I64
 from sibling_replay.schema import KeyFunction
-from sibling_replay.strategies import Strategy, Uniform
+from sibling_replay.strategies import Strategy
 
 with host("Tianshou", "tianshou"):
     from tianshou.data import Batch, ReplayBuffer, VectorReplayBuffer, to_numpy
@@ -32,13 +32,13 @@ class _Siblings(ReplayBuffer):
     def _set_up(
         self, strategy: Strategy, beta: float, key: KeyFunction | None, random_seed: int
     ) -> None:
-        if self._sample_avail and not isinstance(strategy, Uniform):
+        if self._sample_avail and not strategy.needs.host_may_draw:
             raise ValueError(
                 "sample_avail leaves entries out of the draw: only Uniform can do that"
             )
         self.strategy = strategy
         self.replay = HostReplay("Tianshou", self.maxsize, strategy, key, random_seed)
-        self._host_draws = isinstance(strategy, Uniform)
+        self._host_draws = strategy.needs.host_may_draw
         self._watch = WeightWatch()
         self.set_beta(beta)
 
@@ -108,12 +108,12 @@ class _Siblings(ReplayBuffer):
         if self._host_draws or len(slots) == 0:
             return
         self.replay.put(slots, *self._observations_and_actions(slots))
-        if self.stack_num > 1 and self.strategy.needs_groups:
+        if self.stack_num > 1 and self.strategy.needs.groups:
             self._forget_cut_stacks(slots)
 
     def _observations_and_actions(self, slots: Any) -> tuple[Any, Any]:
         obs = self.get(slots, "obs")
-        if isinstance(obs, Batch) and self.strategy.needs_groups and self.replay.exact:
+        if isinstance(obs, Batch) and self.strategy.needs.groups and self.replay.exact:
             raise TypeError("observations of several parts need a key function: key(obs, act)")
         return obs, self._meta.act[slots]
 

@@ -24,7 +24,7 @@ from sibling_replay.integrations.host_replay import HostReplay
 from sibling_replay.integrations.torchrl_losses import errors_written_by, warn_if_unweighted
 from sibling_replay.replay.arrays import I64
 from sibling_replay.schema import KeyFunction
-from sibling_replay.strategies import Strategy, Uniform
+from sibling_replay.strategies import Strategy
 
 with host("TorchRL", "torchrl"):
     import torch
@@ -71,13 +71,13 @@ class SiblingSampler(PrioritizedSampler):
         seed: int | None = None,
     ) -> None:
         # Not the base class's constructor: that makes the segment trees.
-        self.replay = HostReplay("TorchRL", max_capacity, strategy, key, seed)
+        self.replay = HostReplay("TorchRL", max_capacity, strategy, key, seed, signed=False)
         self.strategy = strategy
         self.errors = _errors(strategy, loss, errors)
         self._keys = (observation_key, action_key)
         self._one_hot = key is not None and isinstance(action_spec, OneHot)
         self._categorical = key is not None and isinstance(action_spec, Categorical)
-        self._uniform = RandomSampler() if isinstance(strategy, Uniform) else None
+        self._uniform = RandomSampler() if strategy.needs.host_may_draw else None
         self._written: dict[int, None] = {}  # slots the sampler has not been told yet, in order
         self._just_written = b""  # the slots of the last write, until their priorities are given
         self._revision: int | None = None  # of the storage, when it was last looked at
@@ -177,7 +177,7 @@ class SiblingSampler(PrioritizedSampler):
         if slots.size == 0:
             return
         obs = actions = None
-        if self.strategy.needs_groups:
+        if self.strategy.needs.groups:
             obs, actions = (_column(storage, slots, key) for key in self._keys)
             if self._one_hot:
                 actions = actions.argmax(axis=-1)
@@ -261,7 +261,7 @@ def _errors(strategy: Strategy, loss: Any, errors: str | None) -> str | None:
         raise ValueError(f'errors must be "squared" or "absolute", not {errors!r}')
     if loss is not None and errors is not None:
         raise ValueError("give loss, or errors for a loss of your own, not both")
-    if isinstance(strategy, Uniform):
+    if strategy.needs.host_may_draw:
         return errors
     if loss is not None:
         warn_if_unweighted(loss)

@@ -194,6 +194,16 @@ class Outcomes(Block):
         self.averaged = True
         return self._starts
 
+    def refuse_unaveraged(self, strategy: str) -> None:
+        """Raise if no mean was taken: TD errors cannot be those of a strategy that averages."""
+        if not self.averaged:
+            raise ValueError(
+                f"no mean was taken of this batch's outcomes, so these TD errors cannot be those "
+                f"of {strategy}: compute targets from the rows of `batch.outcomes` (not from "
+                f"`batch.reward` and `batch.next_obs`) and pass them through `batch.average`. "
+                f"No priority was changed."
+            )
+
     def _to_copy(self) -> tuple[str, ...]:
         return (*self.columns, "slots", "shares", "starts")
 
@@ -210,7 +220,7 @@ class Batch(Block):
     into the columns as you like, but do not give them another `shape` or `dtype` in place.
     """
 
-    __slots__ = ("_outcomes", *_OPENED)
+    __slots__ = ("_outcomes", "drawn", *_OPENED)
     _own = frozenset({"block", *_OPENED})
 
     obs: NDArray[Any]  # [size, ...]
@@ -229,6 +239,7 @@ class Batch(Block):
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
         self._outcomes: Outcomes | None = None
+        self.drawn: Any = None  # what a strategy in NumPy said, for its refresh
         self._open_columns()
 
     def _open_columns(self) -> None:
@@ -261,6 +272,16 @@ class Batch(Block):
         strategy, `average(targets of these rows)` is the target of each entry.
         """
         return self if self._outcomes is None else self._outcomes
+
+    @property
+    def shift(self) -> F64 | None:
+        """What the strategy adds to the target of each entry in the loss, if it does. The TD errors
+        for `update_priorities` are those without it."""
+        return None if self.drawn is None else self.drawn.shift
+
+    def set_draw(self, drawn: Any) -> None:
+        """Remember what a strategy in NumPy said; None for a batch it did not draw."""
+        self.drawn = drawn
 
     def set_outcomes(self, outcomes: Outcomes | None) -> None:
         """Make the targets means over several outcomes an entry, or (None) of its own outcome."""

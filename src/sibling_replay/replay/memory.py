@@ -19,7 +19,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sibling_replay.replay.arrays import F64, I64
-from sibling_replay.replay.batch import Batch, SpareBatches, batch_plan
+from sibling_replay.replay.batch import Batch, Outcomes, Plan, SpareBatches, batch_plan
 from sibling_replay.replay.checks import check_index, check_keys, check_outcomes, check_rows
 from sibling_replay.replay.handles import handle_of
 from sibling_replay.replay.index import (
@@ -159,6 +159,16 @@ class Memory:
                 self._batches.clear()
             spares = self._batches[size] = SpareBatches(batch_plan(self.layout, size, self))
         return spares.take()
+
+    def new_outcomes(
+        self, slots: I64, shares: F64, starts: I64, remembered: tuple[I64, I64] | None = None
+    ) -> Outcomes:
+        """The outcomes of live slots, for means over them."""
+        columns, size_bytes = self.layout.columns(slots.size, outcomes_only=True)
+        plan = Plan(columns, slots.size, size_bytes)
+        outcomes = Outcomes(plan, slots, shares, starts, remembered)
+        gather(self.rows, self.layout.outcome_table, slots, slots, outcomes.block, 0)
+        return outcomes
 
     def read(self, slots: I64) -> dict[str, NDArray[Any]]:
         """The stored values of live slots, as columns."""

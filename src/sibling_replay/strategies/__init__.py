@@ -1,26 +1,38 @@
-"""The five replay strategies of the paper."""
+"""Strategies: those of the paper, and what it takes to write one."""
 
-from sibling_replay.strategies.base import InvalidTDErrors, Strategy
+from sibling_replay.strategies.api import (
+    Draw,
+    InvalidTDErrors,
+    Needs,
+    Refresh,
+    Strategy,
+    Terms,
+)
 from sibling_replay.strategies.laws import Law
 from sibling_replay.strategies.prioritized import Prioritized
+from sibling_replay.strategies.registry import find_strategy, register, registered
 from sibling_replay.strategies.sibling_average import SiblingAverage
 from sibling_replay.strategies.sibling_model import SiblingModel
 from sibling_replay.strategies.sibling_sample import SiblingSample
 from sibling_replay.strategies.uniform import Uniform
-
-STRATEGIES: dict[str, type[Strategy]] = {
-    strategy.__name__: strategy
-    for strategy in (Uniform, Prioritized, SiblingSample, SiblingAverage, SiblingModel)
-}
+from sibling_replay.strategies.view import Stream, View
 
 __all__ = [
-    "STRATEGIES",
+    "Draw",
     "InvalidTDErrors",
     "Law",
+    "Needs",
     "Prioritized",
+    "Refresh",
     "SiblingAverage",
     "SiblingModel",
     "SiblingSample",
     "Strategy",
+    "Stream",
+    "Terms",
     "Uniform",
+    "View",
+    "find_strategy",
+    "register",
+    "registered",
 ]

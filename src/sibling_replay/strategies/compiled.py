@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from sibling_replay.replay.arrays import F64, I64
-from sibling_replay.replay.batch import Batch, Outcomes, Plan
+from sibling_replay.replay.batch import Batch, Outcomes
 from sibling_replay.replay.memory import Memory
 from sibling_replay.rng import Uniforms
-from sibling_replay.strategies.base import Strategy, refuse_invalid
+from sibling_replay.strategies.api import Strategy
+from sibling_replay.strategies.guard import refuse_invalid
 from sibling_replay.strategies.over_memory import (
     count_outcomes,
     draw_batch,
-    gather_outcomes,
     list_outcomes,
     list_subsets,
     refresh_batch,
@@ -34,7 +36,8 @@ class CompiledReplay:
 
     def __init__(self, strategy: Strategy, capacity: int) -> None:
         recipe = strategy.recipe
-        self._name = type(strategy).__name__
+        assert recipe is not None
+        self._name = strategy.name
         self._alpha, self._epsilon = strategy.alpha, strategy.epsilon
         self._normalize = NORMALIZATIONS[strategy.normalize]
         # As plain attributes: looking them up in the recipe at every draw takes as long as drawing.
@@ -70,29 +73,26 @@ class CompiledReplay:
             list_subsets(
                 memory.handle, batch.groups, uniforms, start, self._subset, starts, slots, shares
             )
-        columns, size_bytes = memory.layout.columns(slots.size, outcomes_only=True)
         remembered = None
         if self._refreshed == ALL_AVERAGED and self._trained == GROUP_MEAN:
             remembered = batch.groups.copy(), batch.group_sizes.copy()  # groups, of so many members
         elif self._refreshed == ALL_AVERAGED:
             remembered = slots.copy(), np.diff(starts)  # siblings, so many an entry
-        outcomes = Outcomes(
-            Plan(columns, slots.size, size_bytes), slots, shares, starts, remembered
-        )
-        gather_outcomes(memory.handle, slots, outcomes.block)
-        return outcomes
+        return memory.new_outcomes(slots, shares, starts, remembered)
 
-    def refresh(self, memory: Memory, batch: Batch, errors: F64) -> None:
+    def refresh(
+        self, memory: Memory, batch: Batch, errors: F64, signals: Mapping[str, F64]
+    ) -> None:
         """Set priorities from the TD errors of a drawn batch."""
         if self._averages or self._refreshed == NOTHING:
             invalid = first_invalid(errors)
             if invalid >= 0:
-                refuse_invalid(batch, errors, invalid)
+                refuse_invalid(batch.slots, errors, invalid)
             if self._refreshed == NOTHING:
                 return
             outcomes = batch.outcomes
             if isinstance(outcomes, Outcomes):
-                self._refuse_unaveraged(outcomes)
+                outcomes.refuse_unaveraged(self._name)
                 if outcomes.remembered is not None:
                     self._refresh_averaged(memory, batch, outcomes, errors)
                     return
@@ -102,16 +102,7 @@ class CompiledReplay:
             memory.handle, batch.block, errors, rule, self._alpha, self._epsilon
         )
         if invalid != -1:
-            refuse_invalid(batch, errors, invalid)
-
-    def _refuse_unaveraged(self, outcomes: Outcomes) -> None:
-        if not outcomes.averaged:
-            raise ValueError(
-                f"no mean was taken of this batch's outcomes, so these TD errors cannot be those "
-                f"of {self._name}: compute targets from the rows of `batch.outcomes` (not from "
-                f"`batch.reward` and `batch.next_obs`) and pass them through `batch.average`. "
-                f"No priority was changed."
-            )
+            refuse_invalid(batch.slots, errors, invalid)
 
     def _refresh_averaged(
         self, memory: Memory, batch: Batch, outcomes: Outcomes, errors: F64

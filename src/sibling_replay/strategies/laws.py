@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sibling_replay.replay.arrays import F64, I64
+from sibling_replay.strategies.view import View
 
 
 class Law(NamedTuple):
@@ -27,3 +28,13 @@ def sibling_probabilities(masses: F64, groups: I64) -> F64:
     """s_g / (S n_g): any of the group's members through any of its members (eq. 9)."""
     by_group = np.bincount(groups, weights=prioritized_probabilities(masses))
     return np.asarray((by_group / np.maximum(np.bincount(groups), 1))[groups])
+
+
+def prioritized_law(view: View) -> F64:
+    """The same of a buffer's live slots."""
+    return prioritized_probabilities(view.masses[view.slots])
+
+
+def sibling_law(view: View) -> F64:
+    """The same of a buffer's live slots."""
+    return sibling_probabilities(view.masses[view.slots], view.groups(view.slots))

@@ -17,7 +17,6 @@ from sibling_replay.replay.opened import (
     open_group_outcomes,
     open_index,
     open_layout,
-    open_outcome_layout,
     open_outcomes,
     open_peaks,
     open_rows,
@@ -27,7 +26,8 @@ from sibling_replay.replay.partition import member
 from sibling_replay.replay.payload import gather
 from sibling_replay.strategies import steps
 from sibling_replay.strategies.header import DATE, open_header
-from sibling_replay.strategies.recipe import BY_MASS, Recipe
+from sibling_replay.strategies.power import GREATEST, write_powers
+from sibling_replay.strategies.recipe import BY_MASS, LAST, Recipe
 
 
 @njit(cache=True)
@@ -50,15 +50,17 @@ def draw_batch(
 
 
 @njit(cache=True)
-def read_batch(handle, slots, block):
-    """Fill a batch with given live slots, with weights of one."""
+def write_batch(handle, slots, anchors, outcome_slots, weights, block):
+    """Fill a batch with what somebody else has drawn."""
     rows, fields = open_header(block, slots.size)
     block.view(np.int64)[DATE] = open_counts(handle)[ADDED]
     for b in range(slots.size):
-        rows.slots[b] = rows.anchors[b] = rows.outcome_slots[b] = slots[b]
-        rows.weights[b] = 1.0
-    steps.write_groups(open_index(handle), slots, rows.groups, rows.group_sizes)
-    gather(open_rows(handle), open_layout(handle), slots, slots, block, fields)
+        rows.slots[b] = slots[b]
+        rows.anchors[b] = anchors[b]
+        rows.outcome_slots[b] = outcome_slots[b]
+        rows.weights[b] = weights[b]
+    steps.write_groups(open_index(handle), anchors, rows.groups, rows.group_sizes)
+    gather(open_rows(handle), open_layout(handle), slots, outcome_slots, block, fields)
 
 
 # --------------------------------------------------------------------------------------- terms
@@ -86,12 +88,6 @@ def list_subsets(handle, groups, uniforms, start, wanted, starts, slots, shares)
     """A uniform subset of each group, with random numbers from `start` on."""
     index = open_index(handle)
     steps.list_subsets(index, groups, uniforms[start:], wanted, starts, slots, shares)
-
-
-@njit(cache=True)
-def gather_outcomes(handle, slots, block):
-    """The outcome columns of some slots."""
-    gather(open_rows(handle), open_outcome_layout(handle), slots, slots, block, 0)
 
 
 # ------------------------------------------------------------------------------------- refresh
@@ -201,3 +197,32 @@ def _any_older(index, group, stamps, added, now, capacity):
         if now == added or not overwritten(stamps, slot, added, now, capacity):
             return True
     return False
+
+
+@njit(cache=True)
+def find_stale(handle, slots, added):
+    """Which slots have been filled again, or emptied, since `added` additions."""
+    stamps = open_stamps(handle)
+    now = open_counts(handle)[ADDED]
+    capacity = open_rows(handle).shape[0]
+    stale = np.zeros(slots.size, dtype=np.bool_)
+    if now != added:
+        for b in range(slots.size):
+            stale[b] = overwritten(stamps, slots[b], added, now, capacity)
+    return stale
+
+
+@njit(cache=True)
+def assign_priorities(handle, slots, priorities, alpha):
+    """Give live slots raw priorities, which are used up, in order."""
+    if slots.size == 0:
+        return
+    for i in range(slots.size):
+        priorities[i] = min(priorities[i], GREATEST)
+    masses = np.empty(slots.size)
+    write_powers(priorities, alpha, masses)
+    peaks = open_peaks(handle)
+    for i in range(slots.size):
+        _note_peak(peaks, priorities[i], masses[i])
+    groups = np.empty(slots.size, dtype=np.int64)
+    steps.refresh_slots(open_index(handle), LAST, slots, groups, masses, open_best(handle))

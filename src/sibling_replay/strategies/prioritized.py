@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sibling_replay.replay.arrays import F64, I64
-from sibling_replay.strategies.base import Strategy
-from sibling_replay.strategies.laws import Law, prioritized_probabilities
+from sibling_replay.strategies.api import Strategy
+from sibling_replay.strategies.laws import Law, prioritized_law
 from sibling_replay.strategies.recipe import ANCHOR, LAST, OWN_MASS, Recipe
+from sibling_replay.strategies.registry import register
+from sibling_replay.strategies.view import View
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class Prioritized(Strategy):
     """Entry i with probability u_i / S (eq. 2), weight (N u_i / S)^-beta; it is refreshed."""
@@ -18,6 +20,6 @@ class Prioritized(Strategy):
     def recipe(self) -> Recipe:
         return Recipe(trained=ANCHOR, weights=OWN_MASS, refreshed=LAST)
 
-    def law(self, masses: F64, groups: I64) -> Law:
-        own = prioritized_probabilities(masses)
+    def law(self, view: View, size: int) -> Law:
+        own = prioritized_law(view)
         return Law(own, own, own)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from typing import ClassVar
 
-from sibling_replay.replay.arrays import F64, I64
-from sibling_replay.strategies.base import Strategy
+from sibling_replay.strategies.api import Needs, Strategy
 from sibling_replay.strategies.laws import (
     Law,
-    prioritized_probabilities,
-    sibling_probabilities,
+    prioritized_law,
+    sibling_law,
 )
 from sibling_replay.strategies.recipe import (
     ALL_AVERAGED,
@@ -21,8 +19,11 @@ from sibling_replay.strategies.recipe import (
     SUBSET_MEAN,
     Recipe,
 )
+from sibling_replay.strategies.registry import register
+from sibling_replay.strategies.view import View
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class SiblingAverage(Strategy):
     """The anchor, toward the mean target of min(K, n_g) siblings (eq. 12). Weights as SAMPLE.
@@ -38,9 +39,6 @@ class SiblingAverage(Strategy):
 
     max_siblings: int | None = None
     update_all_siblings: bool = False
-
-    needs_groups: ClassVar[bool] = True
-    borrows_outcomes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,8 +56,9 @@ class SiblingAverage(Strategy):
             )
 
     @property
-    def needs_outcomes(self) -> bool:
-        return self.max_siblings is None
+    def needs(self) -> Needs:
+        whole = self.max_siblings is None
+        return Needs(groups=True, outcomes=whole, other_outcomes=True, averages=True)
 
     @property
     def recipe(self) -> Recipe:
@@ -70,6 +69,6 @@ class SiblingAverage(Strategy):
             subset=self.max_siblings or 0,
         )
 
-    def law(self, masses: F64, groups: I64) -> Law:
-        anchor = prioritized_probabilities(masses)
-        return Law(anchor, anchor, sibling_probabilities(masses, groups))
+    def law(self, view: View, size: int) -> Law:
+        anchor = prioritized_law(view)
+        return Law(anchor, anchor, sibling_law(view))

@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sibling_replay.replay.arrays import F64, I64
-from sibling_replay.strategies.base import Strategy
+from sibling_replay.strategies.api import Needs, Strategy
 from sibling_replay.strategies.laws import (
     Law,
-    prioritized_probabilities,
-    sibling_probabilities,
+    prioritized_law,
+    sibling_law,
 )
 from sibling_replay.strategies.recipe import GROUP_MASS, LAST, OUTCOME, Recipe
+from sibling_replay.strategies.registry import register
+from sibling_replay.strategies.view import View
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class SiblingModel(Strategy):
     """The anchor's observation and action with a whole outcome (s', r, terminated, truncated) of
@@ -25,13 +27,12 @@ class SiblingModel(Strategy):
     law to draw from: one member is picked, whatever the group's size or number of outcomes.
     """
 
-    needs_groups: ClassVar[bool] = True
-    borrows_outcomes: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(groups=True, other_outcomes=True)
 
     @property
     def recipe(self) -> Recipe:
         return Recipe(trained=OUTCOME, weights=GROUP_MASS, refreshed=LAST)
 
-    def law(self, masses: F64, groups: I64) -> Law:
-        anchor = prioritized_probabilities(masses)
-        return Law(anchor, anchor, sibling_probabilities(masses, groups))
+    def law(self, view: View, size: int) -> Law:
+        anchor = prioritized_law(view)
+        return Law(anchor, anchor, sibling_law(view))

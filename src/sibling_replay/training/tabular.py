@@ -113,6 +113,7 @@ def new_run(config: RunConfig, dtype: DTypeLike = np.float32) -> tuple[Run, Draw
     clock["state"] = np.argmax(model.initial_cumulative > env_rng.random())
     strategy = strategy_of(config)
     recipe = strategy.recipe
+    assert recipe is not None
     batch = new_batch(config.batch_size, recipe, width, dtype)
     most_evaluations = config.steps // config.eval_interval + 1
     run = Run(
@@ -139,7 +140,7 @@ def new_run(config: RunConfig, dtype: DTypeLike = np.float32) -> tuple[Run, Draw
         network=new_network(
             initial_layers(rng.init, sizes), config.batch_size + batch.outcomes.size, dtype
         ),
-        memory=new_memory(config.capacity, n_groups, width, strategy.needs_groups),
+        memory=new_memory(config.capacity, n_groups, width, strategy.needs.groups),
         batch=batch,
         curve=Curve(
             step=np.zeros(most_evaluations, np.int64),

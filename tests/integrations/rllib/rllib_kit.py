@@ -100,7 +100,7 @@ def check(buffer) -> None:
     for number, slots in buffer._slots.items():
         steps = [buffer._indices[slot] for slot in slots]
         assert steps == sorted(steps) and {n for n, _ in steps} <= {number}
-    if buffer.replay.strategy.needs_groups:
+    if buffer.replay.strategy.needs.groups:
         keys = {}
         for slot, (number, t) in buffer._indices.items():
             stored = buffer._episode(number)

@@ -92,7 +92,7 @@ def test_samples_follow_the_law(make, strategy):
 
 @strategies
 def test_siblings_are_equal_observations_and_actions_across_the_rings(strategy):
-    if not strategy.needs_groups:
+    if not strategy.needs.groups:
         strategy = SiblingSample(alpha=0.8)
     buffer = vector_buffer(strategy)
     live, groups = buffer.replay.sampler.live_slots, buffer.replay.sampler.groups

@@ -1,0 +1,142 @@
+"""What a strategy in NumPy may read of a buffer, and its random numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from sibling_replay.replay.arrays import F64, I64
+from sibling_replay.replay.index import find, pick_all, sum_of
+from sibling_replay.replay.memory import Memory
+from sibling_replay.replay.opened import open_index
+from sibling_replay.replay.partition import member
+from sibling_replay.rng import Uniforms
+
+
+class Stream:
+    """The random numbers of a draw."""
+
+    def __init__(self, uniforms: Uniforms) -> None:
+        self._uniforms = uniforms
+
+    def take(self, n: int) -> F64:
+        """The next n uniform numbers in [0, 1)."""
+        return np.array(self._uniforms.take(n))
+
+
+class View:
+    """A buffer as it is now, to be read. Arrays are by slot, or for the slots or groups given."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    @property
+    def capacity(self) -> int:
+        """How many slots there are."""
+        return self._memory.capacity
+
+    @property
+    def size(self) -> int:
+        """How many slots hold an entry."""
+        return self._memory.live
+
+    @property
+    def slots(self) -> I64:
+        """The slots that hold an entry, in order."""
+        return self._memory.live_slots
+
+    @property
+    def newest(self) -> int:
+        """The slot that was filled last."""
+        if self._memory.stamps.size:
+            live = self.slots
+            return int(live[np.argmax(self._memory.stamps[live])])
+        return (self._memory.added - 1) % self.capacity
+
+    def age(self, slots: I64) -> I64:
+        """How many entries were added after those of some live slots."""
+        if self._memory.stamps.size:
+            return self._memory.added - 1 - self._memory.stamps[slots]
+        return (self._memory.added - 1 - slots) % self.capacity
+
+    # -------------------------------------------------------------------- masses
+
+    @property
+    def masses(self) -> F64:
+        """[capacity] priority^alpha of every slot, 0 where it is empty; cannot be written."""
+        masses = self._memory.index.tree[: self.capacity]
+        masses.flags.writeable = False
+        return masses
+
+    @property
+    def total(self) -> float:
+        """The sum of all masses."""
+        return float(self._memory.index.tree[-1])
+
+    def find(self, targets: F64) -> I64:
+        """The slots on which targets from 0 to `total` of cumulative mass fall."""
+        wanted = np.array(targets, dtype=np.float64)
+        if not (self.total > 0.0 and (wanted >= 0.0).all() and (wanted <= self.total).all()):
+            raise ValueError(f"targets of a mass of {self.total} must be from 0 to that, {targets}")
+        slots = np.empty(wanted.size, dtype=np.int64)
+        _find(self._memory.handle, wanted, slots)
+        return slots
+
+    # -------------------------------------------------------------------- groups
+
+    @property
+    def group_ids(self) -> I64:
+        """The groups that have members."""
+        return np.flatnonzero(self._memory.index.vec[:, 0])
+
+    def groups(self, slots: I64) -> I64:
+        """The group of each of some live slots; -1 where no groups are kept."""
+        if not self._memory.grouped:
+            return np.full(len(slots), -1, dtype=np.int64)
+        return np.asarray(self._memory.index.items[0, slots], dtype=np.int64)
+
+    def group_sizes(self, groups: I64) -> I64:
+        """How many members groups have."""
+        return np.asarray(self._memory.index.vec[groups, 0], dtype=np.int64)
+
+    def group_masses(self, groups: I64) -> F64:
+        """The sum of the members' masses."""
+        sums = np.empty(len(groups))
+        _sums(self._memory.handle, np.asarray(groups, dtype=np.int64), sums)
+        return sums
+
+    def members(self, group: int) -> I64:
+        """The slots of a group."""
+        slots = np.empty(self._memory.index.vec[group, 0], dtype=np.int64)
+        _members(self._memory.handle, int(group), slots)
+        return slots
+
+    def pick(self, groups: I64, uniforms: F64) -> I64:
+        """A uniform member of each group, from a uniform number each."""
+        slots = np.empty(len(groups), dtype=np.int64)
+        _pick(self._memory.handle, np.asarray(groups, dtype=np.int64), uniforms, slots)
+        return slots
+
+
+@njit(cache=True)
+def _find(handle, targets, slots):
+    find(open_index(handle), targets, slots)
+
+
+@njit(cache=True)
+def _sums(handle, groups, sums):
+    index = open_index(handle)
+    for i in range(groups.size):
+        sums[i] = sum_of(index, groups[i])
+
+
+@njit(cache=True)
+def _members(handle, group, slots):
+    index = open_index(handle)
+    for k in range(slots.size):
+        slots[k] = member(index.vec, index.pool, group, k)
+
+
+@njit(cache=True)
+def _pick(handle, groups, uniforms, slots):
+    pick_all(open_index(handle), groups, uniforms, slots)
