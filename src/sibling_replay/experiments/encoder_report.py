@@ -13,9 +13,9 @@ from rich.table import Table
 
 from sibling_replay.experiments.published import groupings
 from sibling_replay.experiments.store import StoreError
-from sibling_replay.grouping.support import QUANTILES, SUPPORTED, Support, support
-from sibling_replay.training.encoders import EncoderFile
-from sibling_replay.training.observations import Observations, collect
+from sibling_replay.grouping.vqvae.files import EncoderFile
+from sibling_replay.grouping.vqvae.observations import Observations, collect
+from sibling_replay.grouping.vqvae.support import QUANTILES, SUPPORTED, Support, support
 
 SAMPLE = 100_000  # transitions; the size that the paper's table fits
 SAMPLE_SEED = 1_000_003  # of no encoder's training data

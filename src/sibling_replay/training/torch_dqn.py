@@ -27,7 +27,7 @@ from sibling_replay import (
     Strategy,
     Uniform,
 )
-from sibling_replay.adam_state import adam_state, load_adam_state
+from sibling_replay.grouping.vqvae.adam_state import adam_state, load_adam_state
 
 KINDS: dict[str, Callable[..., Strategy]] = {
     "DDQN": Uniform,

@@ -23,12 +23,11 @@ from numpy.typing import NDArray
 from sibling_replay import ReplayBuffer
 from sibling_replay.checkpoint import RollingCheckpoint, StateError, read_state
 from sibling_replay.envs import MeanPreservingTail, MinAtarEnv
-from sibling_replay.grouping.frozen import FrozenEncoder
-from sibling_replay.rng import streams
+from sibling_replay.grouping.vqvae.encoder import FrozenEncoder
+from sibling_replay.rng import SEED_BOUND, streams
 from sibling_replay.training.minatar_config import MinAtarConfig
 from sibling_replay.training.minatar_diagnostics import Windows
 from sibling_replay.training.results import RunResult
-from sibling_replay.training.tabular import SEED_BOUND
 from sibling_replay.training.torch_dqn import KINDS, DoubleDQN, Position, Step, ignore, interact
 from sibling_replay.training.torch_flat import FlatDoubleDQN
 from sibling_replay.training.torch_minatar_network import MinAtarNetwork

@@ -21,12 +21,11 @@ from torch import nn
 
 from sibling_replay import ReplayBuffer, SiblingAverage, Strategy
 from sibling_replay.envs import TabularModel
-from sibling_replay.rng import streams
+from sibling_replay.rng import SEED_BOUND, streams
 from sibling_replay.training.config import RunConfig, gym_id
 from sibling_replay.training.loop import LONGEST_EVALUATION
 from sibling_replay.training.network import initial_layers
 from sibling_replay.training.results import RunResult
-from sibling_replay.training.tabular import SEED_BOUND
 from sibling_replay.training.torch_dqn import KINDS, DoubleDQN, Position, Step, interact
 
 IsSuccess = Callable[

@@ -16,11 +16,11 @@ import numpy as np
 import torch
 
 from sibling_replay.checkpoint import RollingCheckpoint, StateError, read_state, write_state
-from sibling_replay.grouping.frozen import FrozenEncoder, weights_of
-from sibling_replay.grouping.vqvae import VQVAE, Form
+from sibling_replay.grouping.vqvae.encoder import FrozenEncoder, weights_of
+from sibling_replay.grouping.vqvae.files import EncoderConfig, EncoderFile
+from sibling_replay.grouping.vqvae.model import VQVAE, Form
+from sibling_replay.grouping.vqvae.observations import Observations, collect
 from sibling_replay.rng import streams
-from sibling_replay.training.encoders import EncoderConfig, EncoderFile
-from sibling_replay.training.observations import Observations, collect
 
 LOG_EVERY = 500  # updates; a logged loss is the mean over as many minibatches
 REVIVE_EVERY = 100  # updates between looks for dead codes

@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from sibling_replay.checkpoint import StateError, read_state, write_state
 from sibling_replay.envs import GAMES
-from sibling_replay.grouping.frozen import FrozenEncoder, Weights, check_form
+from sibling_replay.grouping.vqvae.encoder import FrozenEncoder, Weights, check_form
 
 KIND = "sibling-replay VQ-VAE encoder"
-SHIPPED = Path(__file__).parent.parent / "grouping" / "encoders"
+SHIPPED = Path(__file__).parent / "encoders"
 """Encoders of the paper's forms, trained by `sibling-replay vqvae train`."""
 
 

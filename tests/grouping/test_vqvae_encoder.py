@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sibling_replay.grouping.frozen import FrozenEncoder, Weights, weights_of
-from sibling_replay.grouping.support import support
+from sibling_replay.grouping.vqvae.encoder import FrozenEncoder, Weights, weights_of
+from sibling_replay.grouping.vqvae.support import support
 
 torch = pytest.importorskip("torch")
-from sibling_replay.grouping.vqvae import VQVAE, Form  # noqa: E402
+from sibling_replay.grouping.vqvae.model import VQVAE, Form  # noqa: E402
 
 
 def observations(n: int, channels: int, seed: int = 0) -> NDArray[np.bool_]:

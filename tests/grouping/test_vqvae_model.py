@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch.nn import functional as F  # noqa: E402
 
-from sibling_replay.grouping.vqvae import FAIR_SHARE, VQVAE, Form  # noqa: E402
+from sibling_replay.grouping.vqvae.model import FAIR_SHARE, VQVAE, Form  # noqa: E402
 
 GRIDS = [(1, 1), (2, 1), (1, 2), (2, 2), (3, 3)]
 
