@@ -23,10 +23,11 @@ ROWS: list[set[str]] = [
     {"files"},
     {"rng", "kernel_cache"},
     {"replay"},
-    {"diagnostics", "envs", "strategies"},
+    {"envs", "strategies"},
     {"checkpoint"},
     {"grouping"},  # what a buffer's `key` is, so below it; its maps have files, so above those
-    {"schema", "staging", "draw_statistics", "sampling", "buffer", "slot_sampler"},
+    {"diagnostics"},
+    {"schema", "staging", "cells", "draw_statistics", "sampling", "buffer", "slot_sampler"},
     {"training"},
     {"integrations", "experiments"},
     {"cli", "__main__"},

@@ -9,9 +9,10 @@ _drop_stale_kernels(_Path(__file__).parent)  # before the first is imported
 
 from sibling_replay.buffer import ReplayBuffer
 from sibling_replay.checkpoint import StateError
+from sibling_replay.grouping.key_map import KeyMap
 from sibling_replay.replay.batch import Batch, Outcomes
 from sibling_replay.replay.payload import Field
-from sibling_replay.slot_sampler import SlotSampler, key_rows
+from sibling_replay.slot_sampler import SlotSampler
 from sibling_replay.strategies import (
     InvalidTDErrors,
     Law,
@@ -37,6 +38,7 @@ __all__ = [
     "Batch",
     "Field",
     "InvalidTDErrors",
+    "KeyMap",
     "Law",
     "Outcomes",
     "Prioritized",
@@ -48,5 +50,4 @@ __all__ = [
     "StateError",
     "Strategy",
     "Uniform",
-    "key_rows",
 ]

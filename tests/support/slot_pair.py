@@ -24,9 +24,7 @@ class SlotPair:
 
     def __init__(self, strategy, capacity: int, seed: int = 0, counted: bool = False) -> None:
         self.counted = counted and strategy.needs_outcomes
-        self.sampler = SlotSampler(
-            capacity, strategy, key_bytes=8, outcome_bytes=8 * self.counted, seed=seed
-        )
+        self.sampler = SlotSampler(capacity, strategy, seed=seed)
         self.twin = NaiveBuffer(strategy, capacity)
         self._stream = np.random.default_rng(seed)
         self._open: list = []

@@ -69,7 +69,7 @@ def check_transitions(transitions: int) -> None:
 
 def packed_codes(file: EncoderFile, data: Observations) -> np.ndarray[Any, np.dtype[np.int64]]:
     starts = range(0, len(data), _CHUNK)
-    parts = [file.encoder.encode(data.at(slice(start, start + _CHUNK))) for start in starts]
+    parts = [file.encoder.keys(data.at(slice(start, start + _CHUNK))) for start in starts]
     return np.concatenate(parts)
 
 
@@ -95,7 +95,7 @@ def recommend(inspections: Sequence[Inspection]) -> Inspection | None:
     enough = [one for one in useful if one.supported]
     if not enough:
         return max(useful, key=lambda one: one.support.fraction_supported, default=None)
-    return min(enough, key=lambda one: (one.file.reconstruction, one.file.encoder.keys))
+    return min(enough, key=lambda one: (one.file.reconstruction, one.file.encoder.most_keys))
 
 
 def support_frame(inspections: Sequence[Inspection]) -> pl.DataFrame:

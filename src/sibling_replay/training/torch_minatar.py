@@ -46,7 +46,6 @@ class Session:
             raise ValueError(f"the config asks for encoder {config.encoder!r}, given {found!r}")
         rng = streams(config.seed)
         self.config = config
-        self.code: Callable[[Any], int] | None = None if encoder is None else encoder.code
         self.game = _game(config)
         self.env: gym.Env[Any, Any] = self.game
         self.tail: MeanPreservingTail | None = None
@@ -66,7 +65,7 @@ class Session:
             self.game,
             config.capacity,
             KINDS[config.method](alpha=config.alpha),
-            key=None if encoder is None else "given",
+            key=encoder,  # each observation is coded once, when it is stored
             seed=rng.replay,
         )
         self.explore = rng.explore
@@ -91,7 +90,6 @@ class Session:
                 config,
                 self.explore,
                 self.position,
-                code=self.code,
                 measure=windows.measure if config.diagnostics_every else ignore,
             )
         while self.position.number < until:

@@ -106,6 +106,15 @@ def load_encoder(path: str | os.PathLike[str]) -> EncoderFile:
     return found
 
 
+class VQVAE(FrozenEncoder):
+    """The key map in an encoder file, or the one that comes along for a game: VQVAE("Breakout")."""
+
+    def __init__(self, file: str | os.PathLike[str]) -> None:
+        path = shipped_encoder(str(file)) if file in GAMES else file
+        encoder = load_encoder(path).encoder
+        super().__init__(encoder.weights, encoder.grid)
+
+
 def encoder_config(saved: dict[str, Any]) -> EncoderConfig:
     """A config from plain data, where the grid is a list."""
     return EncoderConfig(**{**saved, "grid": tuple(saved["grid"])})

@@ -55,7 +55,7 @@ class Form:
             raise ValueError(f'loss must be "bce" or "mse", got {self.loss!r}')
 
 
-class VQVAE(nn.Module):
+class VQVAEModel(nn.Module):
     """The network and its codebook. `update` is one step of training."""
 
     def __init__(self, form: Form, rng: np.random.Generator, learning_rate: float = 3e-4) -> None:

@@ -18,7 +18,7 @@ import torch
 from sibling_replay.checkpoint import RollingCheckpoint, StateError, read_state, write_state
 from sibling_replay.grouping.vqvae.encoder import FrozenEncoder, weights_of
 from sibling_replay.grouping.vqvae.files import EncoderConfig, EncoderFile
-from sibling_replay.grouping.vqvae.model import VQVAE, Form
+from sibling_replay.grouping.vqvae.model import Form, VQVAEModel
 from sibling_replay.grouping.vqvae.observations import Observations, collect
 from sibling_replay.rng import streams
 
@@ -59,7 +59,7 @@ def _train(
     digest = data.digest
     rng = streams(config.seed)
     form = Form(data.shape[-1], config.grid, config.codes, config.loss)
-    model = VQVAE(form, rng.init, config.learning_rate)
+    model = VQVAEModel(form, rng.init, config.learning_rate)
     log = np.zeros((-(-config.updates // LOG_EVERY), 2))  # loss, live codes
     running = 0.0  # sum of losses since the last logged one
     first = 0
