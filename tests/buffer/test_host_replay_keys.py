@@ -101,7 +101,7 @@ def test_keys_are_spelt_as_in_a_buffer() -> None:
     with pytest.raises(ValueError, match='key must be "exact"'):
         HostReplay("a host", 8, SiblingSample(), 7)
     for key in (Rounded(), rounded):
-        with pytest.raises(ValueError, match="SiblingModel with a key of its own pairs those"):
+        with pytest.raises(ValueError, match="SiblingModel with a key function or map"):
             HostReplay("a host", 8, SiblingModel(), key)
 
 

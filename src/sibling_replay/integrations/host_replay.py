@@ -71,7 +71,7 @@ class HostReplay:
         if isinstance(strategy, SiblingModel) and not self.exact:
             raise ValueError(
                 f"{host} reads observation, action and outcome of one slot; SiblingModel with a "
-                f"key of its own pairs those of different slots. Use it without one, or "
+                f"key function or map pairs those of different slots. Use it without one, or "
                 f"SiblingSample"
             )
         self._arguments = (host, capacity, strategy, key, seed)

@@ -1,4 +1,4 @@
-"""Entries moved to a memory of another layout, whose keys tell more entries apart.
+"""Entries moved to a memory of another layout, whose keys tell as many entries apart, or more.
 
 Slots, masses, counts and, for groups that stay whole, everything that a draw reads stay the same.
 """
