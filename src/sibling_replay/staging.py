@@ -57,6 +57,7 @@ class Staging:
         assert self._names[: len(TRANSITION)] == TRANSITION
         self._fields = layout.fields
         self._key = key
+        self._map = key if isinstance(key, KeyMap) else None  # asking that takes long at every add
         self._extra = tuple(n for n in self._names if n not in (*TRANSITION, GROUP_KEY))
         self.block: U8 = np.zeros(layout.columns(1)[1], dtype=np.uint8)  # used for every transition
         # Values of one transition, in the order of `names`, to their block.
@@ -217,9 +218,9 @@ class Staging:
             )
         if group is not None:
             return (*values, group)
-        if isinstance(self._key, KeyMap):
+        if self._map is not None:
             keyed = self._keys_of if many else self._key_of
-            return (*values, keyed(self._key, obs, action))
+            return (*values, keyed(self._map, obs, action))
         return values
 
     def _key_of(self, key: KeyMap, obs: Any, action: Any) -> Any:
