@@ -36,7 +36,7 @@ from torch.nn import functional as F
 
 from sibling_replay.checkpoint import RollingCheckpoint
 from sibling_replay.envs import MinAtarEnv
-from sibling_replay.training.encoders import EncoderFile, load_encoder, shipped_encoder
+from sibling_replay.grouping.vqvae.files import EncoderFile, load_encoder, shipped_encoder
 from sibling_replay.training.minatar_config import MINATAR_METHODS, MinAtarConfig, minatar_config
 from sibling_replay.training.torch_minatar import Session
 from sibling_replay.training.torch_minatar_network import MinAtarNetwork

@@ -9,9 +9,10 @@ _drop_stale_kernels(_Path(__file__).parent)  # before the first is imported
 
 from sibling_replay.buffer import ReplayBuffer
 from sibling_replay.checkpoint import StateError
+from sibling_replay.grouping.key_map import KeyMap
 from sibling_replay.replay.batch import Batch, Outcomes
 from sibling_replay.replay.payload import Field
-from sibling_replay.slot_sampler import SlotSampler, key_rows
+from sibling_replay.slot_sampler import SlotSampler
 from sibling_replay.strategies import (
     Draw,
     InvalidTDErrors,
@@ -46,6 +47,7 @@ __all__ = [
     "Draw",
     "Field",
     "InvalidTDErrors",
+    "KeyMap",
     "Law",
     "Needs",
     "Outcomes",
@@ -63,6 +65,5 @@ __all__ = [
     "Uniform",
     "View",
     "find_strategy",
-    "key_rows",
     "register",
 ]

@@ -13,10 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from sibling_replay.checkpoint import (
     KEYS_WITHOUT_ACTION,
     SCHEMA_VERSION,
+    StateError,
     read_state,
     rebuilt,
     write_state,
 )
+from sibling_replay.grouping.key_map import Key, KeyFunction, KeyMap, PerRow, as_key
 from sibling_replay.replay.arrays import I64, U8
 from sibling_replay.replay.batch import Batch
 from sibling_replay.replay.memory import Memory, append
@@ -28,10 +30,7 @@ from sibling_replay.sampling import Sampling, fill_memory
 from sibling_replay.schema import (
     GROUP_KEY,
     TRANSITION,
-    Key,
-    KeyFunction,
     check_fields,
-    check_key,
     field_of_key,
     fields_of_env,
     form_of,
@@ -49,17 +48,18 @@ class ReplayBuffer(Sampling):
         terminated, truncated) and any of your own.
     capacity: entries kept; the oldest make room.
     strategy: one of Uniform, Prioritized, SiblingSample, SiblingAverage, SiblingModel, or your own.
-    key: what makes two transitions siblings. "exact": equal observation and action. A function
-        key(obs, action) -> number or array: equal results and equal action. "given": equal `group`
-        handed to `add`. None: no groups. By default "exact" for sibling strategies and None for
-        the others.
+    key: what makes two transitions siblings. "exact": equal observation and action. A `KeyMap`, or
+        a function key(obs, action) -> number or array: equal keys and equal action. "given": equal
+        `group` handed to `add`. None: no groups. By default "exact" for sibling strategies and
+        None for the others.
     seed: of the buffer's own random stream. A Generator is copied as it stands, so what you draw
         from it later is no part of the stream.
 
-    Siblings always share their action: the buffer adds it to what a key function returns, so a
-    function may look at the observation alone. (Groups given by number may mix actions for
-    SiblingSample; the others, which train an entry toward outcomes of its siblings, refuse that.)
-    The function gets one observation and one action as they are stored: arrays of the field's
+    Siblings always share their action: the buffer adds it to the key, so a map or a function may
+    look at the observation alone. (Groups given by number may mix actions for SiblingSample; the
+    others, which train an entry toward outcomes of its siblings, refuse that.)
+    A map gets observations and actions as they are stored, with an entry in each row, once a call
+    of `add` or `extend`. A function is called row by row with one of each: arrays of the field's
     dtype and shape, and NumPy scalars where the shape is (), as for a Discrete space. Bins of
     CartPole's observation, for instance:
 
@@ -79,20 +79,19 @@ class ReplayBuffer(Sampling):
         seed: int | np.random.SeedSequence | np.random.Generator | None = None,
     ) -> None:
         super().__init__(capacity, strategy)
-        key = check_key(key, strategy.needs.groups, strategy.name)
+        self._key = as_key(key, strategy.needs.groups, strategy.name)
         self._fields = check_fields(fields)
-        self._key: Key = key
         stored = dict(self._fields)
         key_fields: tuple[str, ...] = ("obs", "action")
-        if callable(key):
-            stored[GROUP_KEY] = field_of_key(key, self._fields)
+        if isinstance(self._key, KeyMap):
+            stored[GROUP_KEY] = field_of_key(self._key, self._fields)
             key_fields = ("action", GROUP_KEY)
-        elif key == "given":
+        elif self._key == "given":
             stored[GROUP_KEY] = Field(np.dtype(np.int64))
             key_fields = (GROUP_KEY,)
         self._layout = Layout.of(stored, key_fields)
-        self._one_action = key == "given" and strategy.needs.other_outcomes  # in a group
-        self._staging = Staging(self._layout, tuple(stored), key)
+        self._one_action = self._key == "given" and strategy.needs.other_outcomes  # in a group
+        self._staging = Staging(self._layout, tuple(stored), self._key)
         self._stage = self._staging.stage
         self._plain = len(stored) == len(TRANSITION)
         self._use(self._new_memory(), Uniforms(own_generator(seed)))
@@ -225,8 +224,10 @@ class ReplayBuffer(Sampling):
         write_state(path, self._header(), self._memory.arrays())
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, key: KeyFunction | None = None) -> ReplayBuffer:
-        """The buffer in a file. A key function is code, so it is not in the file: give it again."""
+    def load(
+        cls, path: str | os.PathLike[str], *, key: KeyMap | KeyFunction | None = None
+    ) -> ReplayBuffer:
+        """The buffer in a file. No file holds a key map or function: give it again."""
         header, arrays = read_state(path)
         buffer = rebuilt(cls, path, header, arrays, key)
         # In the new buffer's own memory: a second one would add the state's size to the peak.
@@ -238,12 +239,34 @@ class ReplayBuffer(Sampling):
     ) -> Memory:
         """States from before siblings shared their action have rows, and perhaps groups, of another
         form."""
-        if not callable(self._key) or header["version"] != KEYS_WITHOUT_ACTION:
+        if not isinstance(self._key, PerRow) or header["version"] != KEYS_WITHOUT_ACTION:
             return super()._filled_memory(header, arrays, memory)
         stored = {**self._fields, GROUP_KEY: self._layout.fields[GROUP_KEY]}
         old = fill_memory(self._new_memory(Layout.of(stored, (GROUP_KEY,))), arrays)
-        move_entries(old, memory)
+        move_entries(old, memory, old.read(old.live_slots))
         return memory
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue where `state` was taken. One that does not fit leaves the buffer as it is.
+
+        Where `key` is a map, the groups of the state may also have been given by number, if they
+        are the groups that the map makes.
+        """
+        header = state.get("header") if isinstance(state, Mapping) else None
+        given = isinstance(header, Mapping) and header.get("key") == "given"
+        if not given or not isinstance(self._key, KeyMap) or isinstance(self._key, PerRow):
+            super().load_state_dict(state)
+            return
+        old = ReplayBuffer(self._fields, self.capacity, self.strategy, key="given")
+        old.load_state_dict(state)
+        columns = old.transitions()
+        if len(old):
+            columns[GROUP_KEY] = np.asarray(self._key.keys(columns["obs"], columns["action"]))
+        memory = self._new_memory()
+        move_entries(old._memory, memory, columns)
+        if not (np.array_equal(memory.groups, old.groups) and memory.check_valid()[0]):
+            raise StateError(f"the state's groups were given, and {self._key!r} makes others")
+        self._use(memory, old._uniforms)
 
     def __getstate__(self) -> dict[str, Any]:
         """For `copy` and `pickle`. The kernels find their arrays by address, so a copy must make
@@ -264,9 +287,22 @@ class ReplayBuffer(Sampling):
             "capacity": self.capacity,
             "strategy": self.strategy.name,
             "options": self.strategy.options(),
-            "key": "function" if callable(self._key) else self._key,
-            "key_form": form_of(self._layout.fields[GROUP_KEY]) if callable(self._key) else None,
+            **self._key_header(),
             "fields": {name: form_of(field) for name, field in self._fields.items()},
             "bounds": {n: list(f.bounds) for n, f in self._fields.items() if f.bounds is not None},
             "uniforms": self._uniforms.state_dict(),
         }
+
+    @property
+    def key_kind(self) -> Literal["exact", "given", "function", "map"] | None:
+        """What makes siblings, in a word; None without groups."""
+        if not isinstance(self._key, KeyMap):
+            return self._key
+        return "function" if isinstance(self._key, PerRow) else "map"
+
+    def _key_header(self) -> dict[str, Any]:
+        """What makes siblings, as far as a file can tell."""
+        if not isinstance(self._key, KeyMap):
+            return {"key": self._key, "key_form": None}
+        found = {"key": self.key_kind, "key_form": form_of(self._layout.fields[GROUP_KEY])}
+        return found if self.key_kind == "function" else {**found, "key_digest": self._key.digest}

@@ -27,6 +27,7 @@ SCHEMA_VERSION = 4
 # Of which states can be restored. In version 3 the groups of a key function were by its result
 # alone; since version 4 siblings share their action, too.
 KEYS_WITHOUT_ACTION = 3
+KEY_KINDS = ("function", "map")  # of keys that are not in a file: they are given again
 _READABLE = (KEYS_WITHOUT_ACTION, SCHEMA_VERSION)
 _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 _HEADER = "header"
@@ -311,11 +312,11 @@ def rebuilt(
             raise StateError(
                 f"{path} has schema version {header['version']}, expected {SCHEMA_VERSION}"
             )
-        if (header["key"] == "function") != (key is not None):
+        if (header["key"] in KEY_KINDS) != (key is not None):
             raise StateError(
-                f"{path} was saved with a key function: give it to `load`"
-                if header["key"] == "function"
-                else f"{path} was saved without a key function"
+                f"{path} was saved with a key {header['key']}: give it to `load`"
+                if header["key"] in KEY_KINDS
+                else f"{path} was saved without a key function or map"
             )
         # Rows of nothing would let a small file ask for much memory.
         if arrays["rows"].shape[:1] != (header["capacity"],) or arrays["rows"].size == 0:

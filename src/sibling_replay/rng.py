@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 # depend on it. A new stream takes the next free number and leaves the others as they are.
 _SPAWN_KEYS = {"env": 0, "explore": 1, "replay": 2, "init": 3, "eval": 4}
 
+SEED_BOUND = 2**31  # environments are seeded with integers below this
+
 _BLOCK = 4096  # doubles drawn at once: 32 KiB, a refill every 128 batches of 32
 _STATE_VERSION = 1
 

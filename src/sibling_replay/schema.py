@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from sibling_replay.grouping.key_map import KeyMap, checked_keys
 from sibling_replay.replay.batch import HEADER, Batch
 from sibling_replay.replay.payload import Field
-
-KeyFunction: TypeAlias = Callable[[Any, Any], Any]  # of observation and action
-Key: TypeAlias = Literal["exact", "given"] | KeyFunction | None
 
 TRANSITION = ("obs", "action", "reward", "next_obs", "terminated", "truncated")
 GROUP_KEY = "group_key"  # the stored key, where it is not the observation and action themselves
@@ -87,26 +85,13 @@ def check_fields(fields: Mapping[str, Field]) -> dict[str, Field]:
     return {name: fields[name] for name in (*TRANSITION, *extra)}
 
 
-def check_key(key: Key | Literal["default"], needs_groups: bool, strategy: str) -> Key:
-    """What makes siblings in a buffer of a strategy, or an error that says what is off."""
-    if key == "default":
-        key = "exact" if needs_groups else None
-    if not (key in ("exact", "given", None) or callable(key)):
-        raise ValueError(f'key must be "exact", "given", a function or None, not {key!r}')
-    if key is None and needs_groups:
-        raise ValueError(f"{strategy} needs groups: give it a key")
-    return key
-
-
-def field_of_key(key: KeyFunction, fields: Mapping[str, Field]) -> Field:
-    """The form of a key function's results, learnt by calling it once with zeros."""
-    zeros = [np.zeros(fields[name].shape, fields[name].dtype)[()] for name in ("obs", "action")]
-    result = np.asarray(key(*zeros))
-    if result.dtype.kind not in "biuf" or result.size == 0:
-        raise TypeError(f"a key function must return a number or an array of them, not {result!r}")
-    if result.dtype.kind in "iu":  # whatever integer type zeros gave: others may give a wider one
-        return Field(np.dtype(np.int64), result.shape)
-    return Field(result.dtype, result.shape)
+def field_of_key(key: KeyMap, fields: Mapping[str, Field]) -> Field:
+    """The form of a map's keys, learnt by calling it once, for a single entry of zeros."""
+    zeros = [np.zeros((1, *fields[name].shape), fields[name].dtype) for name in ("obs", "action")]
+    found = checked_keys(key, *zeros)
+    # Of whatever integer type zeros gave: others may give a wider one.
+    dtype = np.dtype(np.int64) if found.dtype.kind in "iu" else found.dtype
+    return Field(dtype, found.shape[1:])
 
 
 def form_of(field: Field) -> list[Any]:

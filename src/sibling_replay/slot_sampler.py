@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sibling_replay.cells import cells_of
 from sibling_replay.checkpoint import SCHEMA_VERSION
 from sibling_replay.replay.arrays import F64, I64, U8
 from sibling_replay.replay.memory import MOST_ADDED, Memory
-from sibling_replay.replay.slots import SlotMemory, put_rows, remove_slots
+from sibling_replay.replay.slots import SlotMemory, layout_of_keys, put_rows, remove_slots
 from sibling_replay.rng import Uniforms, own_generator
 from sibling_replay.sampling import Sampling
-from sibling_replay.staging import as_array, td_errors_as_array, whole_number
+from sibling_replay.staging import as_array, td_errors_as_array
 from sibling_replay.strategies import InvalidTDErrors, Law, Strategy
 from sibling_replay.strategies.recipe import NOTHING
 from sibling_replay.strategies.replay_by import kept_for
 
 _INTEGER_BYTES = 8
+
+
+class OtherWidth(ValueError):
+    """Keys or outcomes that take more or fewer bytes than the stored ones."""
 
 
 class SlotSampler(Sampling):
@@ -30,13 +36,10 @@ class SlotSampler(Sampling):
 
     capacity: slots of the host's storage.
     strategy: one of Uniform, Prioritized, SiblingSample, SiblingAverage, SiblingModel, or your own.
-    key_bytes: bytes of an entry's key, 0 for no groups. By default 8, an integer, for the sibling
-        strategies and 0 for the others. `key_rows` makes keys of arrays. Siblings must share their
-        action, which the sampler does not see: make it part of the key.
-    outcome_bytes: bytes of an entry's outcome, for SiblingAverage over whole groups. It then lists
-        every distinct outcome of a group once, with its share. By default each entry is an outcome
-        of its own: the same averages, at a cost that grows with the group.
     seed: of the sampler's own random stream. A Generator is copied as it stands.
+
+    Keys and outcomes are numbers: an array with an entry in each row, or a tuple of such arrays.
+    The first `put` decides whether there are any, and their dtypes and shapes.
 
     In a batch, `slots` have the observations and actions to train, `outcome_slots` the outcomes to
     train them toward; these differ for SiblingModel only. For averages `batch.outcomes` has the
@@ -48,75 +51,107 @@ class SlotSampler(Sampling):
         capacity: int,
         strategy: Strategy,
         *,
-        key_bytes: int | None = None,
-        outcome_bytes: int = 0,
         seed: int | np.random.SeedSequence | np.random.Generator | None = None,
     ) -> None:
         super().__init__(capacity, strategy)
-        if key_bytes is None:
-            key_bytes = _INTEGER_BYTES if strategy.needs.groups else 0
-        self.key_bytes = whole_number("key_bytes", key_bytes)
-        self.outcome_bytes = whole_number("outcome_bytes", outcome_bytes)
-        if self.key_bytes < 0 or self.outcome_bytes < 0:
-            raise ValueError("key_bytes and outcome_bytes must not be negative")
-        if self.key_bytes == 0 and strategy.needs.groups:
-            raise ValueError(f"{strategy.name} needs groups: key_bytes must be positive")
-        if self.outcome_bytes and not strategy.needs.outcomes:
-            raise ValueError(f"{strategy.name} does not count outcomes")
-        # Without outcomes of the host's, an entry's slot is its outcome.
-        self._own_outcomes = strategy.needs.outcomes and self.outcome_bytes == 0
+        # Bytes of an entry's key and outcome; what stands here counts once something was put.
+        self._widths = (_INTEGER_BYTES if strategy.needs.groups else 0, 0)
         self._use(self._new_memory(), Uniforms(own_generator(seed)))
 
     def _new_memory(self) -> Memory:
+        key_bytes, outcome_bytes = self._widths
         return SlotMemory(
             self.capacity,
-            self.key_bytes,
-            _INTEGER_BYTES if self._own_outcomes else self.outcome_bytes,
+            key_bytes,
+            self._stored_outcome(outcome_bytes),
             **kept_for(self.strategy),
         )
+
+    def _stored_outcome(self, outcome_bytes: int) -> int:
+        """Bytes of a stored outcome: an entry's slot, where the host gives none."""
+        own = self.strategy.needs.outcomes and outcome_bytes == 0
+        return _INTEGER_BYTES if own else outcome_bytes
 
     # ------------------------------------------------------------------ write
 
     def put(
         self,
         slots: ArrayLike,
-        keys: ArrayLike | None = None,
-        outcomes: ArrayLike | None = None,
+        keys: ArrayLike | tuple[ArrayLike, ...] | None = None,
+        outcomes: ArrayLike | tuple[ArrayLike, ...] | None = None,
         *,
         only_changed: bool = False,
     ) -> None:
         """The host has written these slots, in this order. New entries get the largest priority.
 
-        Entries with equal keys are siblings: one integer an entry, or one row of numbers whose
-        bytes are compared, never merged by a hash collision.
-
+        keys: entries with equal keys are siblings; values are compared whole, never merged by a
+            hash collision. Siblings must share their action, which the sampler does not see: give
+            it along, as in `put(slots, (keys, actions))`. The sibling strategies need keys.
+        outcomes: for SiblingAverage over whole groups. It then lists every distinct outcome of a
+            group once, with its share. Without them each entry is an outcome of its own: the same
+            averages, at a cost that grows with the group.
         only_changed: leave alone the slots that hold an entry with the same key and outcome.
         """
         places = self._slots(slots)
-        rows = self._rows(places, keys, outcomes)
+        cells = self._cells(places.size, keys, outcomes)
+        if places.size == 0:
+            return
+        if not self._knows_widths:
+            self._learn_widths(cells[0].shape[1], cells[1].shape[1])
+        rows = self._rows(places, *cells)
         if only_changed:
             changed = self._differ(places, rows)
             places, rows = places[changed], rows[changed]
         put_rows(self._memory.handle, places, rows, *self._memory.keeps)
 
     def changed(
-        self, slots: ArrayLike, keys: ArrayLike | None = None, outcomes: ArrayLike | None = None
+        self,
+        slots: ArrayLike,
+        keys: ArrayLike | tuple[ArrayLike, ...] | None = None,
+        outcomes: ArrayLike | tuple[ArrayLike, ...] | None = None,
     ) -> NDArray[np.bool_]:
         """Which of these slots are empty, or hold an entry with another key or outcome."""
         places = self._slots(slots)
-        return self._differ(places, self._rows(places, keys, outcomes))
+        cells = self._cells(places.size, keys, outcomes)
+        if places.size == 0 or not self._knows_widths:
+            return np.ones(places.size, dtype=np.bool_)
+        return self._differ(places, self._rows(places, *cells))
 
-    def _rows(
-        self, places: I64, keys: ArrayLike | None, outcomes: ArrayLike | None
-    ) -> NDArray[np.uint32]:
+    @property
+    def _knows_widths(self) -> bool:
+        return self._memory.added > 0
+
+    def _learn_widths(self, key_bytes: int, outcome_bytes: int) -> None:
+        """Of the first entries: all that follow must have the same."""
+        if (key_bytes, outcome_bytes) != self._widths:
+            self._widths = (key_bytes, outcome_bytes)
+            self._use(self._new_memory(), self._uniforms)
+
+    def _cells(self, count: int, keys: Any, outcomes: Any) -> tuple[U8, U8]:
+        """Keys and outcomes as rows of bytes, or an error that says what is wrong with them."""
+        strategy = self.strategy.name
+        if keys is None and self.strategy.needs.groups:
+            raise TypeError(f"keys are needed: {strategy} draws from groups")
+        if outcomes is not None and not self.strategy.needs.outcomes:
+            raise TypeError(f"outcomes were given, but {strategy} does not count them")
+        cells = cells_of("keys", keys, count), cells_of("outcomes", outcomes, count)
+        if count and self._knows_widths:
+            for name, found, width in zip(("keys", "outcomes"), cells, self._widths, strict=True):
+                if found.shape[1] != width:
+                    raise OtherWidth(
+                        f"{name}: expected {width} bytes an entry, got {found.shape[1]}; all "
+                        f"entries must have what the first have, of one dtype and shape"
+                    )
+        return cells
+
+    def _rows(self, places: I64, keys: U8, outcomes: U8) -> NDArray[np.uint32]:
         """Entries as the memory stores them."""
         rows = np.zeros((places.size, self._memory.layout.row_words), dtype=np.uint32)
-        cells = rows.view(np.uint8)
-        split, end = self.key_bytes, self.key_bytes + self.outcome_bytes
-        _write_cells("keys", keys, cells[:, :split])
-        _write_cells("outcomes", outcomes, cells[:, split:end])
-        if self._own_outcomes:
-            _write_cells("slots", places, cells[:, split : split + _INTEGER_BYTES])
+        if self.strategy.needs.outcomes and outcomes.shape[1] == 0:
+            outcomes = cells_of("slots", places, places.size)
+        cells, split = rows.view(np.uint8), keys.shape[1]
+        cells[:, :split] = keys
+        cells[:, split : split + outcomes.shape[1]] = outcomes
         return rows
 
     def _differ(self, places: I64, rows: NDArray[np.uint32]) -> NDArray[np.bool_]:
@@ -223,83 +258,37 @@ class SlotSampler(Sampling):
             "capacity": self.capacity,
             "strategy": self.strategy.name,
             "options": self.strategy.options(),
-            "key_bytes": self.key_bytes,
-            "outcome_bytes": self.outcome_bytes,
+            "key_bytes": self._widths[0],
+            "outcome_bytes": self._widths[1],
             "uniforms": self._uniforms.state_dict(),
         }
 
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue where `state` was taken. One that does not fit leaves the sampler as it is."""
+        before = self._widths
+        try:
+            self._widths = self._widths_of(state)
+            super().load_state_dict(state)
+        except BaseException:
+            self._widths = before
+            raise
+
+    def _widths_of(self, state: Any) -> tuple[int, int]:
+        """Those of a state, if its rows have them; else our own, by which it is then refused."""
+        try:
+            key_bytes, outcome_bytes = (state["header"][f"{x}_bytes"] for x in ("key", "outcome"))
+            words = layout_of_keys(key_bytes, self._stored_outcome(outcome_bytes)).row_words
+            fits = type(key_bytes) is type(outcome_bytes) is int and outcome_bytes >= 0
+            fits = fits and key_bytes >= (1 if self.strategy.needs.groups else 0)
+            fits = fits and state["rows"].shape == (self.capacity, words)
+        except Exception:  # a state can be wrong in any way
+            fits = False
+        return (key_bytes, outcome_bytes) if fits else self._widths
+
     def __getstate__(self) -> dict[str, Any]:
         """For `copy` and `pickle`: a copy makes arrays of its own."""
-        return {
-            "arguments": (self.capacity, self.strategy),
-            "bytes": {"key_bytes": self.key_bytes, "outcome_bytes": self.outcome_bytes},
-            "state": self.state_dict(),
-        }
+        return {"arguments": (self.capacity, self.strategy), "state": self.state_dict()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(*state["arguments"], **state["bytes"])  # type: ignore[misc]
+        self.__init__(*state["arguments"])  # type: ignore[misc]
         self.load_state_dict(state["state"])
-
-
-def key_rows(*columns: ArrayLike) -> U8:
-    """One row of bytes an entry, from arrays with an entry in each row: observations, actions, ...
-
-    Equal values are equal bytes: -0.0 is 0.0, and every kind of true is one.
-    """
-    parts: list[U8] = []
-    for column in columns:
-        array = as_array("keys", column)
-        if array.dtype.kind not in "biuf" or array.ndim == 0:
-            raise TypeError(
-                f"keys are made of arrays of numbers with an entry in each row, not of "
-                f"{array.dtype} of shape {array.shape}"
-            )
-        if parts and len(array) != len(parts[0]):
-            raise ValueError(f"expected {len(parts[0])} entries in each column, got {len(array)}")
-        parts.append(_cells_of(array))
-    if not parts:
-        raise TypeError("keys are made of at least one column")
-    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-
-
-def _cells_of(array: NDArray[Any]) -> U8:
-    """The bytes of each row of an array of numbers. Equal numbers have equal bytes."""
-    if array.dtype.itemsize > 8:  # some of its bytes belong to no number and hold anything
-        raise TypeError(f"numbers of at most 64 bits are needed, not {array.dtype}: cast them")
-    if array.dtype.kind == "f":
-        array = array + array.dtype.type(0)
-    elif array.dtype.kind == "b":
-        array = array.view(np.uint8) != 0
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
-    count = len(array)
-    width = array.dtype.itemsize * (array.size // count if count else 0)
-    return np.ascontiguousarray(array).view(np.uint8).reshape(count, width)
-
-
-def _write_cells(name: str, values: ArrayLike | None, cells: U8) -> None:
-    """Bytes of keys or outcomes into their place in the rows, or an error that names them."""
-    count, width = cells.shape
-    if (values is None) != (width == 0):
-        raise TypeError(
-            f"{name} were given, but this sampler keeps none"
-            if width == 0
-            else f"{name} are needed: {width} bytes an entry"
-        )
-    if values is None:
-        return
-    array = as_array(name, values)
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"{name} must be numbers, not {array.dtype}")
-    array = array.reshape(1) if array.ndim == 0 else array
-    if len(array) != count:
-        raise ValueError(f"{name}: expected one for each of {count} slots, got {len(array)}")
-    if array.ndim == 1 and array.dtype.kind in "iu":  # one integer an entry, of whatever width
-        if array.dtype.kind == "u" and count and array.max() > np.iinfo(np.int64).max:
-            raise ValueError(f"{name}: {array.max()} is out of range for int64")
-        array = array.astype(np.int64)
-    found = _cells_of(array)
-    if count and found.shape[1] != width:
-        raise ValueError(f"{name}: expected {width} bytes an entry, got {found.shape[1]}")
-    if count:
-        cells[...] = found

@@ -12,14 +12,15 @@ import operator
 import struct
 from collections.abc import Callable, Sequence
 from math import isfinite
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sibling_replay.grouping.key_map import KeyMap
 from sibling_replay.replay.arrays import U8
 from sibling_replay.replay.payload import Field, Layout
-from sibling_replay.schema import GROUP_KEY, TRANSITION, Key, KeyFunction
+from sibling_replay.schema import GROUP_KEY, TRANSITION
 
 _STRUCT_CODES = {
     "b1": "?", "i1": "b", "i2": "h", "i4": "i", "i8": "q",
@@ -45,12 +46,18 @@ class Staging:
     and the stored key, if `key` makes one.
     """
 
-    def __init__(self, layout: Layout, names: Sequence[str], key: Key = None) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        names: Sequence[str],
+        key: Literal["exact", "given"] | KeyMap | None = None,
+    ) -> None:
         self._layout = layout
         self._names = tuple(names)
         assert self._names[: len(TRANSITION)] == TRANSITION
         self._fields = layout.fields
         self._key = key
+        self._map = key if isinstance(key, KeyMap) else None  # asking that takes long at every add
         self._extra = tuple(n for n in self._names if n not in (*TRANSITION, GROUP_KEY))
         self.block: U8 = np.zeros(layout.columns(1)[1], dtype=np.uint8)  # used for every transition
         # Values of one transition, in the order of `names`, to their block.
@@ -211,27 +218,29 @@ class Staging:
             )
         if group is not None:
             return (*values, group)
-        if callable(self._key):
+        if self._map is not None:
             keyed = self._keys_of if many else self._key_of
-            return (*values, keyed(self._key, obs, action))
+            return (*values, keyed(self._map, obs, action))
         return values
 
-    def _key_of(self, key: KeyFunction, obs: Any, action: Any) -> Any:
-        """A key function is given one observation and one action as they are stored."""
+    def _key_of(self, key: KeyMap, obs: Any, action: Any) -> Any:
+        """The key of one transition: a map is given observations and actions as they are stored."""
         return key(
             _as_stored(self._element("obs", obs))[()],
             _as_stored(self._element("action", action))[()],
         )
 
-    def _keys_of(self, key: KeyFunction, obs: Any, action: Any) -> list[Any]:
-        """The keys of several transitions."""
+    def _keys_of(self, key: KeyMap, obs: Any, action: Any) -> Any:
+        """The keys of several transitions, by one call of the map."""
         columns = self._column("obs", obs), self._column("action", action)
         if len(columns[0]) != len(columns[1]):
             raise ValueError(
                 f"obs and action: expected as many entries of the one as of the other, got arrays "
                 f"of shapes {columns[0].shape} and {columns[1].shape}"
             )
-        return [key(o, a) for o, a in zip(*map(_as_stored, columns), strict=True)]
+        if len(columns[0]) == 0:
+            return np.empty((0, *self._fields[GROUP_KEY].shape), self._fields[GROUP_KEY].dtype)
+        return key.keys(*map(_as_stored, columns))
 
 
 def _as_stored(array: NDArray[Any]) -> NDArray[Any]:

@@ -17,7 +17,7 @@ from sibling_replay.experiments.encoder_report import no_support
 from sibling_replay.experiments.minatar_coverage import PAPER_STEPS
 from sibling_replay.experiments.minatar_spec import PER_RATES
 from sibling_replay.experiments.report import build, inputs
-from sibling_replay.training.encoders import paper_codes
+from sibling_replay.grouping.vqvae.files import paper_codes
 from sibling_replay.training.minatar_config import CONDITIONS, MINATAR_METHODS
 from support.minatar_frames import SHORT, encoder_row, row, stack, trial
 

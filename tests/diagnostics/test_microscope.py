@@ -9,9 +9,12 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
+from sibling_replay import Field, KeyMap, ReplayBuffer, SiblingSample
 from sibling_replay.diagnostics import (
     Findings,
     effective_sample_size,
+    equal_rows,
+    examine,
     examine_transitions,
     expected_ess,
     most_distorted,
@@ -317,3 +320,42 @@ def test_what_cannot_be_measured_is_refused():
         examine_transitions(columns, masses)
     with pytest.raises(ValueError, match="beta"):
         examine_transitions(columns, np.ones(300), beta=1.5)
+
+
+class Halves(KeyMap):
+    def keys(self, obs, action):
+        return obs // 2
+
+
+def test_a_key_says_what_siblings_are():
+    """A map, a function, or equal observation and action; always with equal action."""
+    columns, masses, *_ = random_transitions(3)
+    groups = equal_rows([columns["obs"] // 2, columns["action"]])
+    expected = examine_transitions(columns, masses, groups=groups)
+    exact = examine_transitions(columns, masses)
+    assert len(expected.tv) < len(exact.tv)
+    for key in (Halves(), lambda obs, action: obs // 2):
+        found = examine_transitions(columns, masses, key=key)
+        np.testing.assert_array_equal(found.groups, expected.groups)
+        np.testing.assert_array_equal(found.shift, expected.shift)
+    np.testing.assert_array_equal(
+        examine_transitions(columns, masses, key="exact").groups, exact.groups
+    )
+    with pytest.raises(ValueError, match="groups and key both say what makes siblings"):
+        examine_transitions(columns, masses, groups=groups, key=Halves())
+    with pytest.raises(ValueError, match="give them as `groups`"):
+        examine_transitions(columns, masses, key="given")
+    with pytest.raises(ValueError, match='key must be "exact"'):
+        examine_transitions(columns, masses, key="halves")
+
+
+def test_a_live_buffer_is_examined_by_its_own_groups_or_by_a_key():
+    field, flag = Field(np.dtype(np.int64)), Field(np.dtype(np.bool_))
+    names = ("obs", "action", "reward", "next_obs", "terminated", "truncated")
+    fields = dict(zip(names, (field, field, Field(np.float32), field, flag, flag), strict=True))
+    buffer = ReplayBuffer(fields, 100, SiblingSample(), key="exact", seed=0)
+    rng = np.random.default_rng(0)
+    obs, action = rng.integers(6, size=80), rng.integers(2, size=80)
+    buffer.extend(obs, action, action, obs, obs < 0, obs < 0)
+    assert len(examine(buffer).tv) == 12
+    assert len(examine(buffer, key=Halves()).tv) == 6

@@ -13,9 +13,11 @@ import polars as pl
 import pytest
 from diagnose_kit import columns_of, run, small_columns, trained_buffer, write_parquet
 
-from sibling_replay import Field, Prioritized, ReplayBuffer, SiblingSample
+from sibling_replay import Field, KeyMap, Prioritized, ReplayBuffer, SiblingSample
 from sibling_replay.experiments.columns import BadFile
 from sibling_replay.experiments.transitions import Reading, read_transitions
+from sibling_replay.grouping.vqvae import VQVAE
+from sibling_replay.grouping.vqvae.files import shipped_encoder
 
 
 def diagnosis(tmp_path, file, *options):
@@ -170,6 +172,60 @@ def test_saved_buffers_are_read_without_their_key_function(tmp_path, key):
     if key is not None:
         pairs = set(zip(read.groups.tolist(), buffer.groups.tolist(), strict=True))
         assert len(pairs) == len(set(read.groups.tolist()))
+
+
+class Rows(KeyMap):
+    """The first element of an observation; the action is left to the buffer."""
+
+    digest = "rows"  # type: ignore[assignment]
+
+    def keys(self, obs, action):
+        return obs[:, 0].astype(np.int64)
+
+
+@pytest.mark.parametrize("key", [Rows(), lambda obs, action: obs[0]], ids=["map", "function"])
+def test_siblings_of_a_saved_buffer_share_their_action(tmp_path, key):
+    """Which the buffer adds to a key that does not look at it."""
+    columns = small_columns()
+    del columns["priority"]
+    buffer = ReplayBuffer(FIELDS, 100, SiblingSample(), key=key, seed=0)
+    buffer.extend(**columns)
+    buffer.save(tmp_path / "b.npz")
+    read = read_transitions(tmp_path / "b.npz", Reading())
+    assert read.group_columns == ("group_key", "action")
+    assert len(set(read.groups.tolist())) == 6
+    pairs = set(zip(read.groups.tolist(), buffer.groups.tolist(), strict=True))
+    assert len(pairs) == len(set(buffer.groups.tolist())) == 6
+    given = ReplayBuffer(FIELDS, 100, SiblingSample(), key="given", seed=0)
+    given.extend(**columns, group=columns["obs"][:, 0].astype(int))  # which may mix actions
+    given.save(tmp_path / "given.npz")
+    read = read_transitions(tmp_path / "given.npz", Reading())
+    assert read.group_columns == ("group_key",) and len(set(read.groups.tolist())) == 3
+
+
+def test_transitions_are_grouped_by_the_key_map_of_a_file(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    shapes = rng.random((5, 10, 10, 4)) < 0.1
+    obs = shapes[rng.integers(5, size=60)]
+    columns = {**small_columns(), "obs": obs, "next_obs": obs}
+    path, encoder = tmp_path / "minatar.npz", shipped_encoder("Breakout")
+    np.savez(path, **columns)
+    read = read_transitions(path, Reading(key=encoder))
+    codes = VQVAE("Breakout").keys(obs)
+    _, expected = np.unique(2 * codes + columns["action"], return_inverse=True)
+    np.testing.assert_array_equal(read.groups, expected)
+    assert read.group_columns == ("key", "action")
+    data = diagnosis(tmp_path, path, "--key", encoder)
+    assert data["summary"]["groups"] == expected.max() + 1
+    assert data["most_distorted"][0]["label"].startswith("key ")
+    with pytest.raises(BadFile, match="--key and --group-by both say what makes siblings"):
+        read_transitions(path, Reading(key=encoder, group_by=("obs",)))
+    with pytest.raises(BadFile, match=r"Seaquest\.npz makes no groups of .*10x10x10 cells"):
+        read_transitions(path, Reading(key=shipped_encoder("Seaquest")))
+    with pytest.raises(BadFile, match=r"--key .*nowhere\.npz makes no groups of .*No such file"):
+        read_transitions(path, Reading(key=tmp_path / "nowhere.npz"))
+    with pytest.raises(BadFile, match=r"minatar\.npz makes no groups of .*complete encoder file"):
+        read_transitions(path, Reading(key=path))
 
 
 def without(name):

@@ -21,15 +21,15 @@ from sibling_replay.experiments.encoder_report import (
 )
 from sibling_replay.experiments.minatar_job import MinAtarJob
 from sibling_replay.experiments.minatar_plan import MinAtarPlan
-from sibling_replay.grouping.frozen import FrozenEncoder, Weights
-from sibling_replay.grouping.support import Support
-from sibling_replay.training.encoders import (
+from sibling_replay.grouping.vqvae.encoder import FrozenEncoder, Weights
+from sibling_replay.grouping.vqvae.files import (
     EncoderConfig,
     EncoderFile,
     encoder_files,
     load_encoder,
     save_encoder,
 )
+from sibling_replay.grouping.vqvae.support import Support
 
 
 def inspection(
@@ -182,7 +182,7 @@ def test_a_sweep_trains_compares_and_recommends(tmp_path: Path, capsys) -> None:
 
 
 def test_inspection_counts_the_sample() -> None:
-    from sibling_replay.training.observations import collect
+    from sibling_replay.grouping.vqvae.observations import collect
 
     data = collect("Breakout", 1_000, seed=3)
     found = inspect(encoder_file(EncoderConfig("Breakout"), 0.5), data).support

@@ -21,7 +21,7 @@ from sibling_replay.experiments.minatar_spec import minatar_run
 from sibling_replay.experiments.minatar_states import KeptStates
 from sibling_replay.experiments.runner import run_study
 from sibling_replay.experiments.spec import Run
-from sibling_replay.training.encoders import encoder_files
+from sibling_replay.grouping.vqvae.files import encoder_files
 from sibling_replay.training.minatar_config import minatar_config
 
 pytest.importorskip("torch")

@@ -26,7 +26,7 @@ from sibling_replay.experiments.minatar_spec import (
 )
 from sibling_replay.experiments.runner import Report
 from sibling_replay.experiments.spec import Run, select, study
-from sibling_replay.training.encoders import (
+from sibling_replay.grouping.vqvae.files import (
     EncoderConfig,
     encoder_files,
 )

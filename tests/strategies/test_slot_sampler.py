@@ -44,7 +44,7 @@ names = pytest.mark.parametrize("name", STRATEGIES)
 def churned_sampler(strategy, seed: int = 1) -> SlotSampler:
     """Slots of 61 rewritten and emptied at random thousands of times, some refreshes stale."""
     rng = np.random.default_rng([seed, 3])
-    sampler = SlotSampler(61, strategy, key_bytes=8, seed=seed)
+    sampler = SlotSampler(61, strategy, seed=seed)
     for step in range(400):
         count = int(rng.integers(1, 9))
         sampler.put(rng.integers(0, 61, count), step // 20 + rng.geometric(0.3, count))
@@ -195,7 +195,7 @@ def test_in_ring_order_it_is_the_buffer(name):
     """The same keys, the same uniforms and errors: the same draws, weights and masses."""
     strategy = STRATEGIES[name](alpha=ALPHA, normalize="buffer")
     buffer = new_buffer(strategy, 17, seed=4)
-    sampler = SlotSampler(17, strategy, key_bytes=8, seed=4)
+    sampler = SlotSampler(17, strategy, seed=4)
     rng = np.random.default_rng(0)
     for step in range(120):
         keys = rng.integers(0, 6, 3)

@@ -12,7 +12,6 @@ from sibling_replay import (
     SiblingModel,
     SiblingSample,
     SlotSampler,
-    Uniform,
 )
 from support.naive import NaiveBuffer
 from support.pair import MASS_TOLERANCE, WEIGHT_TOLERANCE
@@ -24,9 +23,7 @@ class SlotPair:
 
     def __init__(self, strategy, capacity: int, seed: int = 0, counted: bool = False) -> None:
         self.counted = counted and strategy.needs.outcomes
-        self.sampler = SlotSampler(
-            capacity, strategy, key_bytes=8, outcome_bytes=8 * self.counted, seed=seed
-        )
+        self.sampler = SlotSampler(capacity, strategy, seed=seed)
         self.twin = NaiveBuffer(strategy, capacity)
         self._stream = np.random.default_rng(seed)
         self._open: list = []
@@ -93,7 +90,7 @@ class SlotPair:
             anchor, trained = int(batch.anchors[b]), int(batch.slots[b])
             source = int(batch.outcome_slots[b])
             siblings = members[twin.entries[anchor].key]
-            plain = isinstance(strategy, Uniform)
+            plain = strategy.needs.host_may_draw
             target = uniforms[b] if plain else (b + uniforms[b]) / batch.size
             assert ends[anchor] - 1e-9 <= target <= ends[anchor + 1] + 1e-9
             if isinstance(strategy, SiblingSample):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sibling_replay.grouping.frozen import FrozenEncoder, Weights
+from sibling_replay.grouping.vqvae.encoder import FrozenEncoder, Weights
 from sibling_replay.training.minatar_config import MinAtarConfig, minatar_config
 
 # Everything happens within few steps: evictions, target updates, evaluations, windows.

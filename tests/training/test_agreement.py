@@ -141,3 +141,23 @@ def test_the_reference_learns_on_an_environment_without_a_table() -> None:
     result = torch_reference.train(config)
     assert result.updates == 201
     assert np.isfinite(result.eval_return).all()
+
+
+def test_the_torch_trainer_groups_by_a_key() -> None:
+    """As a buffer does: rows of the lake, say, with the action. A key that tells all states apart
+    is the default."""
+    config = paper_config("FrozenLake-H50", "SAMPLE", seed=3, **{**SETTINGS, "steps": 400})
+    rows, exact, states = (
+        torch_reference.set_up(config, key=key)
+        for key in (lambda obs, action: obs // 8, "default", lambda obs, action: obs)
+    )
+    drawn = []
+    for setup in (rows, exact, states):
+        batches = [step.batch for step in setup.steps(config) if step.batch is not None]
+        drawn.append(np.concatenate([batch.slots for batch in batches]))
+    stored = rows.buffer.transitions()
+    assert len(np.unique(rows.buffer.groups)) == len(
+        np.unique(stored["obs"] // 8 * 4 + stored["action"])
+    )
+    assert len(np.unique(rows.buffer.groups)) < len(np.unique(exact.buffer.groups))
+    assert np.array_equal(drawn[1], drawn[2]) and not np.array_equal(drawn[0], drawn[1])

@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 from minatar_kit import SMALL, bytes_of, encoder_of, random_encoder, small
 
+from sibling_replay import ReplayBuffer
 from sibling_replay.checkpoint import RollingCheckpoint, StateError
 from sibling_replay.envs import GAMES
+from sibling_replay.grouping.vqvae.encoder import FrozenEncoder
+from sibling_replay.rng import streams
 from sibling_replay.training import minatar_diagnostics
 from sibling_replay.training.minatar_config import (
     MINATAR_METHODS,
@@ -191,7 +194,6 @@ def test_the_checkpoint_of_a_full_buffer_is_small(tmp_path: Path) -> None:
     full.buffer.extend(
         np.broadcast_to(obs, (n, *obs.shape)), rng.integers(6, size=n), np.zeros(n),
         np.broadcast_to(obs, (n, *obs.shape)), np.zeros(n, bool), np.zeros(n, bool),
-        group=rng.integers(1536, size=n),
     )  # fmt: skip
     checkpoint = RollingCheckpoint(tmp_path)
     checkpoint.save(*full.state())
@@ -199,27 +201,74 @@ def test_the_checkpoint_of_a_full_buffer_is_small(tmp_path: Path) -> None:
     assert checkpoint.newest.stat().st_size < 60e6
 
 
+class Counting(FrozenEncoder):
+    """Notes what it codes, one at a time."""
+
+    def __init__(self, encoder: FrozenEncoder) -> None:
+        super().__init__(encoder.weights, encoder.grid)
+        self.seen: list[bytes] = []
+
+    def __call__(self, obs: Any, action: Any = None) -> int:
+        self.seen.append(obs.tobytes())
+        return super().__call__(obs)
+
+
 def test_every_observation_is_coded_once() -> None:
-    """The code of s' is the code of the next step."""
+    """When it is stored: s' is the next step's s."""
     config = small("SAMPLE", steps=200, diagnostics_every=0)
-    encoder = random_encoder()
+    encoder = Counting(random_encoder())
     run = Session(config, encoder)
-    seen: list[bytes] = []
-
-    def counting(obs: Any) -> int:
-        seen.append(obs.tobytes())
-        return encoder.code(obs)
-
-    run.code = counting
     run.advance(200)
-    ended = run.episodes
-    assert len(seen) == 200 + 1 and ended > 2
+    assert len(encoder.seen) == 200 and run.episodes > 2
     stored = run.buffer.transitions()
-    code = encoder.encode(stored["obs"])
+    code = encoder.keys(stored["obs"])
     _, ours = np.unique(run.buffer.groups, return_inverse=True)
     _, theirs = np.unique(code * 6 + stored["action"], return_inverse=True)
     pairs = set(zip(ours.tolist(), theirs.tolist(), strict=True))
     assert len(pairs) == ours.max() + 1 == theirs.max() + 1  # the same partition
+
+
+@pytest.mark.parametrize("cut", [31, 150])
+def test_a_checkpoint_with_groups_given_by_number_goes_on_bit_for_bit(cut: int) -> None:
+    """As runs had them before the encoder was the buffer's key: group = code * actions + action."""
+    config = small("SAMPLE")
+    whole = session(config)
+    older = ReplayBuffer.for_env(
+        whole.game, config.capacity, whole.buffer.strategy, key="given", seed=streams(3).replay
+    )
+    draw, refresh = whole.buffer.sample, whole.buffer.update_priorities
+
+    def sample(size: int, beta: float) -> Any:
+        older.twin = older.sample(size, beta)  # type: ignore[attr-defined]
+        batch = draw(size, beta)
+        assert np.array_equal(batch.slots, older.twin.slots)  # type: ignore[attr-defined]
+        return batch
+
+    def update(batch: Any, errors: Any) -> None:
+        older.update_priorities(older.twin, errors)  # type: ignore[attr-defined]
+        refresh(batch, errors)
+
+    add = whole.buffer.add
+
+    def add_both(obs: Any, action: int, *rest: Any) -> None:
+        older.add(obs, action, *rest, group=random_encoder()(obs) * 6 + action)
+        add(obs, action, *rest)
+
+    whole.buffer.sample, whole.buffer.update_priorities = sample, update  # type: ignore[method-assign]
+    whole.buffer.add = add_both  # type: ignore[assignment,method-assign]
+    whole.advance(cut)
+    header, arrays = whole.state()
+    state = older.state_dict()
+    header["buffer"] = state.pop("header")
+    assert header["buffer"]["key"] == "given"
+    arrays = {name: x for name, x in arrays.items() if not name.startswith("buffer/")}
+    arrays |= {f"buffer/{name}": x for name, x in state.items()}
+
+    resumed = session(config)
+    resumed.load_state(json.loads(json.dumps(header)), arrays)
+    for run in (resumed, whole):
+        run.advance(SMALL["steps"])
+    assert bytes_of(resumed) == bytes_of(whole)
 
 
 def test_evaluation_is_on_the_unperturbed_game_and_changes_no_training() -> None:

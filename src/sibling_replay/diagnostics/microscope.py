@@ -24,6 +24,7 @@ from sibling_replay.diagnostics.census import (
     take_census,
 )
 from sibling_replay.diagnostics.minibatch import expected_ess
+from sibling_replay.grouping.key_map import Key, KeyMap, as_key, checked_keys
 
 EXACT_KEY = ("obs", "action")
 WIDEST_RANGE = 1e150  # of masses: squares of their ratios must stay numbers
@@ -68,18 +69,25 @@ class Findings:
 
 
 def examine(
-    buffer: Replay, *, beta: float = 0.4, targets: ArrayLike | None = None, batch_size: int = 32
+    buffer: Replay,
+    *,
+    key: Key = None,
+    beta: float = 0.4,
+    targets: ArrayLike | None = None,
+    batch_size: int = 32,
 ) -> Findings:
-    """Look at a live buffer, by its own groups; where it keeps none, by equal (obs, action).
+    """Look at a live buffer, by its own groups; where it keeps none, by equal (obs, action). With a
+    `key`, by the groups that it would make.
 
     `targets` has one Bellman target per live slot, in order; without it rewards stand in.
     """
     groups = buffer.groups
-    kept = groups.size > 0 and bool((groups >= 0).all())
+    kept = key is None and groups.size > 0 and bool((groups >= 0).all())
     return examine_transitions(
         buffer.transitions(),
         buffer.masses,
         groups=groups if kept else None,
+        key=key,
         beta=beta,
         targets=targets,
         batch_size=batch_size,
@@ -91,17 +99,24 @@ def examine_transitions(
     masses: ArrayLike,
     *,
     groups: ArrayLike | None = None,
+    key: Key = None,
     beta: float = 0.4,
     targets: ArrayLike | None = None,
     batch_size: int = 32,
 ) -> Findings:
-    """Look at N transitions given as columns, with the mass u_i = priority^alpha of each."""
+    """Look at N transitions given as columns, with the mass u_i = priority^alpha of each.
+
+    Siblings are entries of equal `groups`, or of equal key and action: `key` is a `KeyMap`, a
+    function key(obs, action), or "exact", equal (obs, action), as it is without either.
+    """
     mass = np.asarray(masses, dtype=np.float64)
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size}")
     outcomes = outcome_numbers(columns)
     if groups is None:
-        groups = equal_rows([columns[name] for name in EXACT_KEY])
+        groups = _groups(columns, key)
+    elif key is not None:
+        raise ValueError("groups and key both say what makes siblings: give one of them")
     group = np.asarray(groups, dtype=np.int64)
     census = take_census(group, outcomes, mass, beta)
     if mass.max() / WIDEST_RANGE > mass.min():
@@ -144,6 +159,15 @@ def examine_transitions(
             census.group_mass / census.group_count, census.group_probability, beta, batch_size
         ),
     )
+
+
+def _groups(columns: Mapping[str, NDArray[Any]], key: Key) -> I64:
+    found = as_key("exact" if key is None else key, True, "examine")
+    if found == "given":
+        raise ValueError('key="given" needs the groups: give them as `groups`')
+    obs, action = (columns[name] for name in EXACT_KEY)
+    keys = checked_keys(found, obs, action) if isinstance(found, KeyMap) else obs
+    return equal_rows([keys, action])
 
 
 def _ess(mean_masses: F64, probabilities: F64, beta: float, batch_size: int) -> float:

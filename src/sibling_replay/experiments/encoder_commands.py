@@ -32,8 +32,7 @@ from sibling_replay.experiments.names import spelt
 from sibling_replay.experiments.options import by_default
 from sibling_replay.experiments.terminal import new_console
 from sibling_replay.files import make_writable, write_whole
-from sibling_replay.grouping.support import SUPPORTED
-from sibling_replay.training.encoders import (
+from sibling_replay.grouping.vqvae.files import (
     EncoderConfig,
     EncoderFile,
     encoder_files,
@@ -41,9 +40,10 @@ from sibling_replay.training.encoders import (
     paper_codes,
     save_encoder,
 )
+from sibling_replay.grouping.vqvae.support import SUPPORTED
 
 if TYPE_CHECKING:
-    from sibling_replay.training.torch_vqvae import Progress
+    from sibling_replay.grouping.vqvae.training import Progress
 
 Game = Annotated[str, tyro.conf.arg(help=f"One of {', '.join(GAMES)}; letters in any case.")]
 
@@ -197,7 +197,7 @@ def trained_encoder(config: EncoderConfig, out: Path, console: Console) -> Encod
         if file.config != config:
             raise ValueError(f"{path} is of another config ({file.config}): choose another --out")
         return file
-    from sibling_replay.training.torch_vqvae import train_encoder  # torch is slow to import
+    from sibling_replay.grouping.vqvae.training import train_encoder  # torch is slow to import
 
     before: tuple[float, int] | None = None  # when it last reported, and the update
 

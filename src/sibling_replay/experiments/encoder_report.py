@@ -13,9 +13,9 @@ from rich.table import Table
 
 from sibling_replay.experiments.published import groupings
 from sibling_replay.experiments.store import StoreError
-from sibling_replay.grouping.support import QUANTILES, SUPPORTED, Support, support
-from sibling_replay.training.encoders import EncoderFile
-from sibling_replay.training.observations import Observations, collect
+from sibling_replay.grouping.vqvae.files import EncoderFile
+from sibling_replay.grouping.vqvae.observations import Observations, collect
+from sibling_replay.grouping.vqvae.support import QUANTILES, SUPPORTED, Support, support
 
 SAMPLE = 100_000  # transitions; the size that the paper's table fits
 SAMPLE_SEED = 1_000_003  # of no encoder's training data
@@ -69,7 +69,7 @@ def check_transitions(transitions: int) -> None:
 
 def packed_codes(file: EncoderFile, data: Observations) -> np.ndarray[Any, np.dtype[np.int64]]:
     starts = range(0, len(data), _CHUNK)
-    parts = [file.encoder.encode(data.at(slice(start, start + _CHUNK))) for start in starts]
+    parts = [file.encoder.keys(data.at(slice(start, start + _CHUNK))) for start in starts]
     return np.concatenate(parts)
 
 
@@ -95,7 +95,7 @@ def recommend(inspections: Sequence[Inspection]) -> Inspection | None:
     enough = [one for one in useful if one.supported]
     if not enough:
         return max(useful, key=lambda one: one.support.fraction_supported, default=None)
-    return min(enough, key=lambda one: (one.file.reconstruction, one.file.encoder.keys))
+    return min(enough, key=lambda one: (one.file.reconstruction, one.file.encoder.most_keys))
 
 
 def support_frame(inspections: Sequence[Inspection]) -> pl.DataFrame:

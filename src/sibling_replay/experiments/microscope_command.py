@@ -19,6 +19,7 @@ GroupBy = Annotated[
     tuple[str, ...],
     by_default("`group`, or a saved buffer's own key, or else obs action", "COLUMN [COLUMN ...]"),
 ]
+Key = Annotated[Path | None, by_default("not used", "PATH")]
 Alpha = Annotated[float | None, by_default("0.6 as in the paper, or a saved buffer's own", "FLOAT")]
 Epsilon = Annotated[float | None, by_default("1e-6 as in the paper", "FLOAT")]
 Gamma = Annotated[float | None, by_default("none: a file with q_next must be given one", "FLOAT")]
@@ -30,6 +31,7 @@ def diagnose(
     alpha: Alpha = None,
     beta: float = 0.4,
     group_by: GroupBy = (),
+    key: Key = None,
     epsilon: Epsilon = None,
     gamma: Gamma = None,
     batch_size: int = 32,
@@ -49,6 +51,7 @@ def diagnose(
         alpha: Priority exponent, mass = priority^alpha, no unit.
         beta: Importance exponent at which shifts after IS and ESS are computed, from 0 to 1.
         group_by: Columns whose equal values make siblings.
+        key: Encoder file: siblings are what has one code of its VQ-VAE, and one action.
         epsilon: Added to |td_error| to make a priority.
         gamma: Discount per step, to make targets of q_next.
         batch_size: Transitions per update, for which ESS is computed.
@@ -65,7 +68,7 @@ def diagnose(
         raise ValueError(f"--top must not be negative, got {top}")
     written = {"--page": page, "--json": json}
     _check_apart({"FILE": file, **{name: path for name, path in written.items() if path}})
-    read = read_transitions(file, Reading(alpha, epsilon, gamma, group_by))
+    read = read_transitions(file, Reading(alpha, epsilon, gamma, group_by, key))
     view = view_of(file.name, read, beta, batch_size, top)
     if page is not None:
         _write(page, page_of(view))

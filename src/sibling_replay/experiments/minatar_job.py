@@ -13,7 +13,7 @@ from sibling_replay.envs import GAMES, MinAtarEnv
 from sibling_replay.experiments.minatar_progress import Notes, standing
 from sibling_replay.experiments.minatar_states import KeptStates
 from sibling_replay.experiments.spec import Run
-from sibling_replay.training.encoders import find_encoder
+from sibling_replay.grouping.vqvae.files import find_encoder
 from sibling_replay.training.minatar_config import MinAtarConfig
 from sibling_replay.training.results import RunResult
 

@@ -24,7 +24,7 @@ from sibling_replay.experiments.minatar_spec import (
 )
 from sibling_replay.experiments.runner import Report
 from sibling_replay.experiments.spec import Run, select
-from sibling_replay.training.encoders import encoder_files, own_encoders
+from sibling_replay.grouping.vqvae.files import encoder_files, own_encoders
 from sibling_replay.training.minatar_config import MinAtarConfig
 
 

@@ -30,12 +30,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sibling_replay.buffer import ReplayBuffer
-from sibling_replay.checkpoint import read_header
+from sibling_replay.checkpoint import KEY_KINDS, read_header
 from sibling_replay.diagnostics import EXACT_KEY, equal_rows
 from sibling_replay.experiments.columns import BadFile, Columns, open_columns
+from sibling_replay.grouping.key_map import KeyMap
+from sibling_replay.grouping.vqvae import VQVAE
 from sibling_replay.schema import GROUP_KEY, TRANSITION
 
 ALPHA, EPSILON = 0.6, 1e-6  # the paper's
+MAPPED = "key"  # the column that a key map makes
 
 F64 = NDArray[np.float64]
 
@@ -48,6 +51,7 @@ class Reading:
     epsilon: float | None = None
     gamma: float | None = None
     group_by: tuple[str, ...] = ()
+    key: Path | None = None  # file of a key map: its keys and the action make groups
 
 
 @dataclass(frozen=True)
@@ -76,11 +80,13 @@ def _read(path: Path, file: Columns | None, how: Reading) -> Transitions:
         stored = buffer.transitions()
         file = Columns(path, tuple(stored), stored.__getitem__)
         source = f"a saved buffer drawn by {type(buffer.strategy).__name__}"
-        own_key = GROUP_KEY
+        own_key: tuple[str, ...] = (GROUP_KEY,)
+        if buffer.key_kind in KEY_KINDS:  # siblings share their action, too
+            own_key = (GROUP_KEY, "action")
         masses, mass_source = _saved_masses(path, buffer, how)
     else:
         source = "a file of columns"
-        own_key = "group"
+        own_key = ("group",)
         file.require(TRANSITION)
         if file.rows == 0:
             raise BadFile(f"{path}: no transitions, column reward is empty")
@@ -93,11 +99,13 @@ def _read(path: Path, file: Columns | None, how: Reading) -> Transitions:
         columns[name] = _flags(file, name)
     targets, target_source = _targets(file, how, columns)
 
-    names = how.group_by or ((own_key,) if file.has(own_key) else EXACT_KEY)
-    file.require(names, " (asked for by --group-by)")
-    for name in names:
-        if name not in columns:
-            columns[name] = file.labels(name)
+    names = how.group_by or (own_key if file.has(own_key[0]) else EXACT_KEY)
+    if how.key is not None:
+        names = (MAPPED, "action")
+        columns[MAPPED] = _mapped(path, how, columns)
+    others = [name for name in names if name not in columns]
+    file.require(others, " (asked for by --group-by)")
+    columns |= {name: file.labels(name) for name in others}
     return Transitions(
         columns=columns,
         masses=masses,
@@ -110,16 +118,43 @@ def _read(path: Path, file: Columns | None, how: Reading) -> Transitions:
     )
 
 
+def _mapped(path: Path, how: Reading, columns: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    """The keys of all rows, by the map that was asked for."""
+    if how.group_by:
+        raise BadFile("--key and --group-by both say what makes siblings: give one of them")
+    assert how.key is not None
+    try:
+        return VQVAE(how.key).keys(columns["obs"], columns["action"])
+    except (OSError, ValueError) as error:
+        raise BadFile(f"--key {how.key} makes no groups of {path}: {error}") from error
+
+
+class _Stored(KeyMap):
+    """In the place of the map that a buffer was saved with. Keys are stored: to look at them, any
+    map of their form will do."""
+
+    def __init__(self, form: NDArray[Any], digest: str) -> None:
+        self._form, self._digest = form, digest
+
+    def keys(self, obs: Any, action: Any) -> NDArray[Any]:
+        return np.stack([self._form] * len(action))
+
+    @property
+    def digest(self) -> str:
+        return self._digest
+
+
 def _load(path: Path) -> ReplayBuffer:
     header = read_header(path)
-    if header.get("key") != "function":
+    if header.get("key") not in KEY_KINDS:
         return ReplayBuffer.load(path)
     try:
         dtype, shape = header["key_form"]
         form = np.zeros(tuple(shape), np.dtype(dtype))
     except Exception as error:  # a header can be wrong in any way
         raise BadFile(f"{path} does not describe its key: {error!r}") from error
-    # Keys are stored: to look at them, anything of their form will do for the function.
+    if header["key"] == "map":
+        return ReplayBuffer.load(path, key=_Stored(form, str(header.get("key_digest"))))
     return ReplayBuffer.load(path, key=lambda obs, action: form)
 
 

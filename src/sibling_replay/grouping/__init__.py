@@ -1,1 +1,1 @@
-"""Approximate sibling keys: observations to discrete codes, frozen before training starts."""
+"""What makes siblings: key maps, from observations and actions to integers."""

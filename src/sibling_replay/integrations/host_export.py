@@ -24,7 +24,7 @@ def drawable_slots(replay: HostReplay) -> I64:
             "a buffer drawn by Uniform has no priorities: of such a one, write the columns with "
             "sibling_replay.integrations.export.write_transitions, with td_error"
         )
-    if replay.sampler is None or len(replay.sampler) == 0:
+    if len(replay.sampler) == 0:
         raise ValueError("the replay buffer is empty: there is nothing to export")
     return replay.sampler.live_slots
 
@@ -38,7 +38,6 @@ def export_columns(
 ) -> None:
     """Write the transitions in these slots, with their priorities, and, where there are, the groups
     of a key function and q_next."""
-    assert replay.sampler is not None
     alpha = replay.strategy.alpha
     # With alpha = 0 every mass is one, and so would be any priority's.
     columns["priority"] = replay.sampler.masses[slots] ** (1.0 / alpha if alpha else 1.0)

@@ -7,16 +7,17 @@ slot, and comes back with TD errors for slots. So a draw is remembered until its
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from sibling_replay.checkpoint import KEYS_WITHOUT_ACTION, StateError
+from sibling_replay.grouping.key_map import Key, KeyMap, PerRow, as_key, checked_keys
 from sibling_replay.integrations.open_draws import OpenDraws, checked_rows
-from sibling_replay.replay.arrays import F32, F64, I64, U8
-from sibling_replay.schema import KeyFunction
-from sibling_replay.slot_sampler import SlotSampler, key_rows
+from sibling_replay.replay.arrays import F32, F64, I64
+from sibling_replay.slot_sampler import OtherWidth, SlotSampler
 from sibling_replay.strategies import InvalidTDErrors, Strategy
 
 _OTHER_KEYS = (
@@ -50,12 +51,21 @@ def refuse_unfit(host: str, strategy: Strategy, *, signed: bool = True) -> None:
         )
 
 
+@contextmanager
+def _other_keys_explained() -> Iterator[None]:
+    """Why keys may be of another width than the stored ones."""
+    try:
+        yield
+    except OtherWidth as error:
+        raise ValueError(f"{error} ({_OTHER_KEYS})") from error
+
+
 class HostReplay:
     """A slot sampler that is told observations and actions, and refreshed by slots.
 
-    key: key(obs, action) -> integer or array; entries with equal results and equal action are
-        siblings (see `ReplayBuffer`). By default equal observation and action. It is called once
-        an entry.
+    key: a `KeyMap`, called once for all that a host writes together, or a function of one
+        observation and one action (see `ReplayBuffer`); entries with equal keys and equal action
+        are siblings. "exact" or None: equal observation and action.
     signed: whether the host's TD errors have their sign.
 
     unmatched_updates: TD errors that were dropped because they are of no draw that awaits its
@@ -67,78 +77,71 @@ class HostReplay:
         host: str,
         capacity: int,
         strategy: Strategy,
-        key: KeyFunction | None = None,
+        key: Key = None,
         seed: Any = None,
         signed: bool = True,
     ) -> None:
         refuse_unfit(host, strategy, signed=signed)
-        if strategy.needs.other_outcomes and key is not None:
+        if key == "given":
+            raise ValueError(
+                f'{host} hands no groups to its buffer, so key="given" is not for it: give a '
+                f"KeyMap or a function key(obs, action)"
+            )
+        self._key = as_key("exact" if key is None else key, True, strategy.name)
+        if strategy.needs.other_outcomes and not self.exact:
             raise ValueError(
                 f"{host} reads observation, action and outcome of one slot; {strategy.name} with a "
-                f"key function pairs those of different slots. Use it without one, or SiblingSample"
+                f"key function or map pairs those of different slots. Use it without one, or "
+                f"SiblingSample"
             )
         self._arguments = (host, capacity, strategy, key, seed, signed)
-        self._host, self._capacity, self.strategy, self._key, self._seed, _ = self._arguments
-        self.sampler: SlotSampler | None = None  # made when the form of the keys is known
+        self._host, self._capacity, self.strategy, self._seed = host, capacity, strategy, seed
+        self.sampler = self._new_sampler()
         self.unmatched_updates = 0
         self.was_drawn_from = False
         self._open = OpenDraws()
         self._warned = False
-        if not strategy.needs.groups:
-            self.sampler = self._new_sampler(0)
 
     @property
     def exact(self) -> bool:
         """Whether siblings are entries with equal observation and action."""
-        return self._key is None
+        return self._key == "exact"
+
+    @property
+    def row_by_row(self) -> bool:
+        """Whether a function looks at observations one at a time, whatever they are made of."""
+        return isinstance(self._key, PerRow)
 
     def put(self, slots: I64, obs: Any, actions: Any, *, only_changed: bool = False) -> None:
         """The host has written these slots; a row of observations and actions for each.
 
         only_changed: it may have; leave alone the entries whose group would stay the same.
         """
-        if len(slots) == 0:
-            return  # nothing tells yet how wide keys are
-        keys = self._keys(obs, actions)
-        if self.sampler is None:
-            assert keys is not None
-            self.sampler = self._new_sampler(keys.shape[1])
-        self._check_width(keys)
-        self.sampler.put(slots, keys, only_changed=only_changed)
+        if len(slots):
+            keys = self._keys(obs, actions)
+            with _other_keys_explained():
+                self.sampler.put(slots, keys, only_changed=only_changed)
 
     def forget_changed(self, slots: I64, obs: Any, actions: Any) -> None:
         """Those of these slots whose entry has another key now are not to be drawn any more."""
-        assert self.sampler is not None
         keys = self._keys(obs, actions)
-        self._check_width(keys)
-        changed = self.sampler.changed(slots, keys)
+        with _other_keys_explained():
+            changed = self.sampler.changed(slots, keys)
         self.sampler.remove(slots[changed & self.sampler.holds(slots)])
 
-    def _keys(self, obs: Any, actions: Any) -> U8 | None:
-        """What tells siblings, a row an entry; None without groups."""
+    def _keys(self, obs: Any, actions: Any) -> tuple[Any, Any] | None:
+        """What tells siblings, who always share their action; None without groups."""
         if not self.strategy.needs.groups:
             return None
-        if self._key is None:
-            return key_rows(obs, actions)
-        found = [self._key(obs[i], actions[i]) for i in range(len(actions))]
-        return key_rows(np.asarray(found), actions)  # siblings always share their action
+        if isinstance(self._key, KeyMap):
+            return checked_keys(self._key, obs, actions), actions
+        return obs, actions
 
-    def _check_width(self, keys: U8 | None) -> None:
-        """Refuse keys of another width than the stored ones."""
-        assert self.sampler is not None
-        if keys is not None and len(keys) and keys.shape[1] != self.sampler.key_bytes:
-            raise ValueError(
-                f"keys of {keys.shape[1]} bytes with their action, but the stored ones have "
-                f"{self.sampler.key_bytes}: {_OTHER_KEYS}"
-            )
-
-    def _new_sampler(self, key_bytes: int | None) -> SlotSampler:
-        return SlotSampler(self._capacity, self.strategy, key_bytes=key_bytes, seed=self._seed)
+    def _new_sampler(self) -> SlotSampler:
+        return SlotSampler(self._capacity, self.strategy, seed=self._seed)
 
     def draw(self, size: int, beta: float) -> tuple[I64, F32]:
         """Slots to train on and their importance weights."""
-        if self.sampler is None:
-            raise ValueError("cannot sample from an empty buffer")
         batch = self.sampler.sample(size, beta)
         self.was_drawn_from = True
         # SiblingModel trains the anchor toward this slot's outcome, and their observations and
@@ -148,8 +151,7 @@ class HostReplay:
 
     def read(self, slots: I64) -> None:
         """The host reads these slots by a choice of its own: their errors may come, too."""
-        if self.sampler is not None:
-            self._open.add(slots.copy(), slots.copy(), self.sampler.clock)
+        self._open.add(slots.copy(), slots.copy(), self.sampler.clock)
 
     def refresh(self, slots: I64, td_errors: Any) -> None:
         """TD errors, of either sign, for slots of one or several draws, or for parts of them.
@@ -164,7 +166,6 @@ class HostReplay:
             if date is None:
                 self.unmatched_updates += places.size
                 continue
-            assert self.sampler is not None
             filled = self.sampler.holds(refreshed)
             self.unmatched_updates += int((~filled).sum())
             self.sampler.update_slots(refreshed[filled], errors[places[filled]], date)
@@ -194,24 +195,21 @@ class HostReplay:
     def clear(self) -> None:
         """Forget all entries; the random stream goes on."""
         self._open.forget_memory()
-        if self.sampler is not None:
-            self.sampler.clear()
+        self.sampler.clear()
 
     def state_dict(self) -> dict[str, Any]:
-        """The sampler's, or an empty header as long as there is none; and the draws that await
-        their errors: a host may save what it has sampled ahead."""
-        state = {"header": {}} if self.sampler is None else self.sampler.state_dict()
-        return {**state, _OPEN: self._open.rows()}
+        """The sampler's, and the draws that await their errors: a host may save what it has sampled
+        ahead."""
+        return {**self.sampler.state_dict(), _OPEN: self._open.rows()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue where `state` was taken. One that does not fit leaves everything as it is."""
-        sampler = None
-        if state["header"]:
-            if self._key is not None and state["header"].get("version") == KEYS_WITHOUT_ACTION:
+        sampler = self._new_sampler()
+        if state["header"]:  # older versions had none as long as they were empty
+            if not self.exact and state["header"].get("version") == KEYS_WITHOUT_ACTION:
                 raise StateError(
                     f"the state has schema version {KEYS_WITHOUT_ACTION}: {_OTHER_KEYS}"
                 )
-            sampler = self._new_sampler(state["header"].get("key_bytes"))
             sampler.load_state_dict({name: state[name] for name in state if name != _OPEN})
         rows = checked_rows(state.get(_OPEN), self._capacity)
         self.sampler = sampler
@@ -230,7 +228,8 @@ class HostReplay:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(*state["arguments"])  # type: ignore[misc]
-        self.sampler = state["sampler"]
+        if state["sampler"] is not None:  # as older versions had it until the first entry
+            self.sampler = state["sampler"]
         self._open = state["open"]
         self.unmatched_updates = state["unmatched_updates"]
         self.was_drawn_from = state["was_drawn_from"]

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from sibling_replay.checkpoint import StateError
+from sibling_replay.grouping.key_map import Key
 from sibling_replay.integrations import host
 from sibling_replay.integrations.host_export import NextValues, drawable_slots, export_columns
 from sibling_replay.integrations.host_replay import HostReplay
@@ -26,7 +27,6 @@ from sibling_replay.integrations.rllib_storage import (
     compared,
     one_by_one,
 )
-from sibling_replay.schema import KeyFunction
 from sibling_replay.strategies import Strategy
 
 with host("RLlib", "rllib"):
@@ -52,8 +52,8 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
     n_step: the algorithm's. Siblings have equal observation and action at the first of the n steps,
         and their outcomes are what n steps led to. As in RLlib, a step is drawn once n steps are
         known from it on, so the last n - 1 of an episode never are.
-    key: key(obs, action) -> integer or array: steps with equal results are siblings. By default
-        equal observation and action.
+    key: a `KeyMap`, or a function key(obs, action) -> number or array: steps with equal keys and
+        equal action are siblings. By default equal observation and action.
     seed: of the draws; `Uniform` draws from RLlib's own `rng`.
     """
 
@@ -64,7 +64,7 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
         strategy: Strategy,
         beta: float = 0.4,
         n_step: int = 1,
-        key: KeyFunction | None = None,
+        key: Key = None,
         seed: int | None = None,
         batch_size_B: int = 16,
         metrics_num_episodes_for_smoothing: int = 100,
@@ -80,7 +80,7 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
         self.replay = HostReplay("RLlib", capacity, strategy, key, seed, signed=False)
         self._learners_checked = False
         self.strategy, self.beta = strategy, beta
-        self._exact = strategy.needs.groups and key is None
+        self._whole_columns = strategy.needs.groups and not self.replay.row_by_row
         self._last_sampled_indices: list[int] = []
         self._host_draws = strategy.needs.host_may_draw
         if self._host_draws:
@@ -95,7 +95,7 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
         for episode in episodes:
             if not isinstance(episode, SingleAgentEpisode):
                 raise TypeError(f"only episodes of a single agent can be stored, not {episode!r}")
-        if self._exact:
+        if self._whole_columns:
             check_form(chain(islice(self.episodes, 1), episodes))
         if self._host_draws:
             EpisodeReplayBuffer.add(self, episodes)
@@ -105,14 +105,13 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
     def _written(self, slots: list[int], episode: SingleAgentEpisode, steps: range) -> None:
         obs: Any = None
         actions: Any = None
-        if self._exact:
+        if self._whole_columns:
             obs, actions = compared(episode, slice(steps.start, steps.stop))
         elif self.strategy.needs.groups:
             obs, actions = one_by_one(episode, steps)
         self.replay.put(np.array(slots), obs, actions)
 
     def _emptied(self, slots: list[int]) -> None:
-        assert self.replay.sampler is not None
         self.replay.sampler.remove(np.array(slots))
 
     def sample(self, num_items: int | None = None, **options: Any) -> list[SingleAgentEpisode]:

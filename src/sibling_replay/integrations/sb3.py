@@ -44,8 +44,8 @@ class SiblingDQN(DQN):
 
     strategy: one of the five; `SiblingSample()` unless given. With `Uniform` and the defaults
         below it is the stock DQN, number for number.
-    key: what makes siblings, as in `sibling_replay.ReplayBuffer`. A function is code, so no file
-        holds it: give it again to `load`, unless the loaded model is only to predict.
+    key: what makes siblings, as in `sibling_replay.ReplayBuffer`. No file holds a function or a
+        map: give it again to `load`, unless the loaded model is only to predict.
     double_q: the online network chooses the next action, the target network values it.
     loss: "huber" (SB3's) or "mse" (the paper's: Huber's minimiser is not the mean target, so it
         also undervalues rare, large outcomes that are replayed as often as they occur).

@@ -11,10 +11,10 @@ import numpy as np
 from gymnasium import spaces
 
 from sibling_replay.buffer import ReplayBuffer as Storage
+from sibling_replay.grouping.key_map import as_key
 from sibling_replay.integrations import host
 from sibling_replay.replay.batch import Batch
 from sibling_replay.replay.payload import Field
-from sibling_replay.schema import check_key
 from sibling_replay.strategies import SiblingSample, Strategy
 
 with host("Stable-Baselines3", "sb3"):
@@ -23,7 +23,7 @@ with host("Stable-Baselines3", "sb3"):
     from stable_baselines3.common.save_util import save_to_pkl
     from stable_baselines3.common.vec_env import VecNormalize
 
-FUNCTION = "function"  # in the place of a key function that is still to come: it is in no file
+FUNCTION = "function"  # in the place of a key function or map still to come: it is in no file
 _PATIENCE = 100  # batches drawn without a single refresh, before that is remarked upon
 
 
@@ -47,17 +47,17 @@ class SiblingReplayBuffer(ReplayBuffer):
     """SB3's replay buffer over `sibling_replay.ReplayBuffer`, which holds the only copy.
 
     strategy: how to draw; `SiblingSample()` unless given.
-    key: what makes siblings, as in `sibling_replay.ReplayBuffer`, and a function is given the same
-        there and here: elements of the spaces, a NumPy scalar where the space is Discrete, else an
-        array of the space's shape. Under `VecNormalize` the observation is the environment's own,
-        not the normalised one.
+    key: what makes siblings, as in `sibling_replay.ReplayBuffer`, and a map or function is given
+        the same there and here: elements of the spaces, to a function one at a time, as a NumPy
+        scalar where the space is Discrete, else as an array of the space's shape. Under
+        `VecNormalize` the observation is the environment's own, not the normalised one.
     beta: exponent of the importance weights. `SiblingDQN` anneals it.
     seed: of the draws. `Uniform` draws from NumPy's global stream, exactly as SB3 does.
 
     Time limits are SB3's: by default (`handle_timeout_termination`) they are no end, so targets
     bootstrap through them. Either way both terminated and truncated are stored.
 
-    A key function is code, so no file holds it: `SiblingDQN.load_replay_buffer` attaches the
+    No file holds a key function or map: `SiblingDQN.load_replay_buffer` attaches the
     model's, and whoever unpickles a buffer otherwise calls `attach_key`.
     """
 
@@ -110,7 +110,7 @@ class SiblingReplayBuffer(ReplayBuffer):
         if key == "given":
             raise ValueError(
                 'SB3 hands no groups to its buffer, so key="given" is not for it: '
-                "give a function key(obs, action)"
+                "give a KeyMap or a function key(obs, action)"
             )
         # Filled n_envs at a time, so slot = pos * n_envs + env, for ever.
         capacity = self.buffer_size * n_envs
@@ -146,7 +146,7 @@ class SiblingReplayBuffer(ReplayBuffer):
         """The transitions, their priorities and groups."""
         if self._storage is None:
             raise ValueError(
-                "siblings are made by a key function here, which is code and in no file: give it "
+                "siblings are made by a key function or map here, which is in no file: give it "
                 "again, SiblingDQN.load(path, key=...), or to a buffer alone by attach_key(...)"
             )
         return self._storage
@@ -157,18 +157,18 @@ class SiblingReplayBuffer(ReplayBuffer):
 
     @property
     def key_kind(self) -> str | None:
-        """What makes siblings: "exact", "function" or, without groups, None."""
+        """What makes siblings: "exact", "function" (or a map) or, without groups, None."""
         if callable(self._key) or self._key == FUNCTION:
             return FUNCTION
-        kind = check_key(self._key, self.strategy.needs.groups, self.strategy.name)
+        kind = as_key(self._key, self.strategy.needs.groups, self.strategy.name)
         return None if kind is None else str(kind)
 
     def attach_key(self, key: Any) -> None:
-        """Give a buffer from a file the key function that it was saved with."""
+        """Give a buffer from a file the key function or map that it was saved with."""
         if self._storage is not None or not callable(key):
             raise ValueError(
-                "a key function is given once, to a buffer saved with one; this buffer's key is "
-                f"{self._key!r}, given was {key!r}"
+                "a key function or map is given once, to a buffer saved with one; this buffer's "
+                f"key is {self._key!r}, given was {key!r}"
             )
         storage = self._new_storage(key)
         if self._state is not None:

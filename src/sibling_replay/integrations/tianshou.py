@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from sibling_replay.grouping.key_map import Key
 from sibling_replay.integrations import host
 from sibling_replay.integrations.host_export import NextValues, drawable_slots, export_columns
 from sibling_replay.integrations.host_replay import HostReplay
 from sibling_replay.integrations.tianshou_watch import WeightWatch
 from sibling_replay.replay.arrays import I64
-from sibling_replay.schema import KeyFunction
 from sibling_replay.strategies import Strategy
 
 with host("Tianshou", "tianshou"):
@@ -29,9 +29,7 @@ with host("Tianshou", "tianshou"):
 class _Siblings(ReplayBuffer):
     """Draws by a strategy, over either of Tianshou's layouts."""
 
-    def _set_up(
-        self, strategy: Strategy, beta: float, key: KeyFunction | None, random_seed: int
-    ) -> None:
+    def _set_up(self, strategy: Strategy, beta: float, key: Key, random_seed: int) -> None:
         if self._sample_avail and not strategy.needs.host_may_draw:
             raise ValueError(
                 "sample_avail leaves entries out of the draw: only Uniform can do that"
@@ -125,7 +123,6 @@ class _Siblings(ReplayBuffer):
         start, size = edges[ring], edges[ring + 1] - edges[ring]
         steps = np.arange(1, self.stack_num)[:, None]
         after = np.setdiff1d(start + (slots - start + steps) % size, slots)
-        assert self.replay.sampler is not None
         after = after[self.replay.sampler.holds(after)]
         if after.size:
             self.replay.forget_changed(after, *self._observations_and_actions(after))
@@ -142,8 +139,8 @@ class SiblingReplayBuffer(_Siblings):
 
     strategy: Uniform, Prioritized, SiblingSample or SiblingModel.
     beta: exponent of the importance weights, until `set_beta`.
-    key: key(obs, act) -> integer or array: entries with equal results are siblings. By default
-        equal observation and action.
+    key: a `KeyMap`, or a function key(obs, act) -> number or array: entries with equal keys and
+        equal action are siblings. By default equal observation and action.
     random_seed, options: as of Tianshou's `ReplayBuffer`; the seed is of the draws as well.
 
     With groups and `stack_num` above 1, an entry is no longer drawn once the first frames of its
@@ -156,7 +153,7 @@ class SiblingReplayBuffer(_Siblings):
         strategy: Strategy,
         *,
         beta: float = 0.4,
-        key: KeyFunction | None = None,
+        key: Key = None,
         random_seed: int = 42,
         **options: Any,
     ) -> None:
@@ -188,7 +185,7 @@ class SiblingVectorReplayBuffer(_Siblings, VectorReplayBuffer):
         strategy: Strategy,
         *,
         beta: float = 0.4,
-        key: KeyFunction | None = None,
+        key: Key = None,
         random_seed: int = 42,
         **options: Any,
     ) -> None:

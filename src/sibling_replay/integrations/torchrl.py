@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sibling_replay.checkpoint import read_state, write_state
+from sibling_replay.grouping.key_map import Key
 from sibling_replay.integrations import host
 from sibling_replay.integrations.host_export import NextValues, drawable_slots, export_columns
 from sibling_replay.integrations.host_replay import HostReplay
 from sibling_replay.integrations.torchrl_losses import errors_written_by, warn_if_unweighted
 from sibling_replay.replay.arrays import I64
-from sibling_replay.schema import KeyFunction
 from sibling_replay.strategies import Strategy
 
 with host("TorchRL", "torchrl"):
@@ -44,10 +44,12 @@ class SiblingSampler(PrioritizedSampler):
         in `torchrl_losses.py` it is known. The loss itself is not kept.
     errors: for any other loss, "squared" or "absolute": what it writes. Needed if there is no
         `loss`, except with Uniform.
-    key: key(observation, action) -> integer or array: entries with equal results are siblings.
-        By default equal observation and action. It gets NumPy arrays, as they are stored.
-    action_spec: of the environment. With it the key function gets a discrete action as a NumPy
-        scalar, as everywhere else in this library, however it is stored (one-hot, say).
+    key: a `KeyMap`, or a function key(observation, action) -> number or array: entries with equal
+        keys and equal action are siblings. By default equal observation and action. It gets NumPy
+        arrays, as they are stored.
+    action_spec: of the environment. With it a discrete action is a whole number to a key map, and a
+        NumPy scalar to a key function, as everywhere else in this library, however it is stored
+        (one-hot, say).
     observation_key, action_key: where these are in the stored tensordicts.
     seed: of the draws. `Uniform` leaves them to TorchRL's own generator.
 
@@ -64,7 +66,7 @@ class SiblingSampler(PrioritizedSampler):
         *,
         loss: Any = None,
         errors: Literal["squared", "absolute"] | None = None,
-        key: KeyFunction | None = None,
+        key: Key = None,
         action_spec: Any = None,
         observation_key: Any = "observation",
         action_key: Any = "action",
@@ -75,8 +77,8 @@ class SiblingSampler(PrioritizedSampler):
         self.strategy = strategy
         self.errors = _errors(strategy, loss, errors)
         self._keys = (observation_key, action_key)
-        self._one_hot = key is not None and isinstance(action_spec, OneHot)
-        self._categorical = key is not None and isinstance(action_spec, Categorical)
+        self._one_hot = not self.replay.exact and isinstance(action_spec, OneHot)
+        self._categorical = not self.replay.exact and isinstance(action_spec, Categorical)
         self._uniform = RandomSampler() if strategy.needs.host_may_draw else None
         self._written: dict[int, None] = {}  # slots the sampler has not been told yet, in order
         self._just_written = b""  # the slots of the last write, until their priorities are given
@@ -105,7 +107,7 @@ class SiblingSampler(PrioritizedSampler):
 
     @property
     def default_priority(self) -> float:
-        return 1.0 if self.replay.sampler is None else self.replay.sampler.max_priority
+        return self.replay.sampler.max_priority
 
     @property
     def unmatched_updates(self) -> int:

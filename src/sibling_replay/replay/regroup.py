@@ -1,12 +1,16 @@
-"""Entries moved to a memory of another layout, whose keys tell more entries apart.
+"""Entries moved to a memory of another layout, whose keys tell as many entries apart, or more.
 
 Slots, masses, counts and, for groups that stay whole, everything that a draw reads stay the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from sibling_replay.replay.arrays import I64
 from sibling_replay.replay.index import assign, groups_of, look_up_groups
@@ -24,8 +28,8 @@ from sibling_replay.replay.opened import (
 from sibling_replay.replay.payload import pack_rows
 
 
-def move_entries(old: Memory, new: Memory) -> None:
-    """Fill an empty memory with the entries of another of its capacity and fields.
+def move_entries(old: Memory, new: Memory, columns: Mapping[str, NDArray[Any]]) -> None:
+    """Fill an empty memory with the entries of another of its capacity, which hold `columns`.
 
     The keys of `new` must tell apart whatever those of `old` do. Groups of `old` in which they
     differ are split.
@@ -33,7 +37,7 @@ def move_entries(old: Memory, new: Memory) -> None:
     live = old.live
     places, size_bytes = new.layout.columns(live)
     block = np.zeros(size_bytes, dtype=np.uint8)
-    for name, column in old.read(np.arange(live)).items():
+    for name, column in columns.items():
         shape, dtype, offset = places[name]
         np.ndarray(shape, dtype, block, offset)[...] = column
     pack_rows(block, new.layout.table, live, new.rows)

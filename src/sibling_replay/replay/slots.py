@@ -31,7 +31,7 @@ from sibling_replay.replay.payload import LAYOUT_COLUMNS, Layout
 from sibling_replay.replay.tree import lower_min, raise_sum
 
 
-def _layout_of_keys(key_bytes: int, outcome_bytes: int) -> Layout:
+def layout_of_keys(key_bytes: int, outcome_bytes: int) -> Layout:
     """Rows of a key and an outcome, of which a draw gathers nothing."""
     no_fields = np.zeros((0, LAYOUT_COLUMNS), dtype=np.int64)
     size = key_bytes + outcome_bytes
@@ -58,7 +58,7 @@ class SlotMemory(Memory):
         largest: bool = False,
     ) -> None:
         super().__init__(
-            _layout_of_keys(key_bytes, outcome_bytes),
+            layout_of_keys(key_bytes, outcome_bytes),
             capacity,
             grouped=key_bytes > 0,
             outcomes=outcome_bytes > 0,

@@ -31,7 +31,7 @@ from gymnasium.utils import seeding
 from numpy.typing import DTypeLike, NDArray
 
 from sibling_replay.envs import TabularModel
-from sibling_replay.rng import streams
+from sibling_replay.rng import SEED_BOUND, streams
 from sibling_replay.training.batch import new_batch, new_memory, outcome_tables
 from sibling_replay.training.config import RunConfig, gym_id
 from sibling_replay.training.loop import (
@@ -49,7 +49,6 @@ from sibling_replay.training.network import initial_layers, new_network
 from sibling_replay.training.results import RunResult
 
 CHUNK_STEPS = 20_000  # steps per compiled call, under a second; does not change results
-SEED_BOUND = 2**31  # environments are seeded with integers below this
 
 Observer = Callable[[Run], dict[str, float]]
 

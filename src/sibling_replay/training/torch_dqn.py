@@ -22,7 +22,7 @@ from sibling_replay import (
     Batch,
     ReplayBuffer,
 )
-from sibling_replay.adam_state import adam_state, load_adam_state
+from sibling_replay.grouping.vqvae.adam_state import adam_state, load_adam_state
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -169,18 +169,15 @@ def interact(
     explore: np.random.Generator,
     position: Position,
     *,
-    code: Callable[[Any], int] | None = None,
     measure: Callable[[Batch, NDArray[Any]], None] = ignore,
 ) -> Iterator[Step]:
     """The training loop: act, store, draw, update, refresh. Yields after every step.
 
-    With a `code`, siblings share it and the action; each observation is coded once. `measure` sees
-    a batch and its TD errors before priorities are refreshed, and must change nothing.
+    `measure` sees a batch and its TD errors before priorities are refreshed, and must change
+    nothing.
     """
     n_actions = int(env.action_space.n)  # type: ignore[attr-defined]
     obs, updates = position.obs, position.updates
-    group: int | None = None
-    coded = None if code is None else code(obs)
     for number in range(position.number + 1, schedule.steps + 1):
         chance, which = explore.random(2)
         explores = chance < schedule.epsilon(number - 1)
@@ -188,9 +185,7 @@ def interact(
 
         next_obs, paid, terminated, truncated, _ = env.step(action)
         reward = float(paid)
-        if coded is not None:
-            group = coded * n_actions + action
-        buffer.add(obs, action, reward, next_obs, terminated, truncated, group=group)
+        buffer.add(obs, action, reward, next_obs, terminated, truncated)
 
         batch = td_errors = None
         if number >= schedule.learning_starts:
@@ -203,7 +198,6 @@ def interact(
             learner.copy_target()
 
         before, obs = obs, env.reset()[0] if terminated or truncated else next_obs
-        coded = None if code is None else code(obs)
         yield Step(
             number,
             before,

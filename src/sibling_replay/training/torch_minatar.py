@@ -23,13 +23,12 @@ from numpy.typing import NDArray
 from sibling_replay import ReplayBuffer
 from sibling_replay.checkpoint import RollingCheckpoint, StateError, read_state
 from sibling_replay.envs import MeanPreservingTail, MinAtarEnv
-from sibling_replay.grouping.frozen import FrozenEncoder
-from sibling_replay.rng import streams
+from sibling_replay.grouping.vqvae.encoder import FrozenEncoder
+from sibling_replay.rng import SEED_BOUND, streams
 from sibling_replay.training.methods import KINDS
 from sibling_replay.training.minatar_config import MinAtarConfig
 from sibling_replay.training.minatar_diagnostics import Windows
 from sibling_replay.training.results import RunResult
-from sibling_replay.training.tabular import SEED_BOUND
 from sibling_replay.training.torch_dqn import DoubleDQN, Position, Step, ignore, interact
 from sibling_replay.training.torch_flat import FlatDoubleDQN
 from sibling_replay.training.torch_minatar_network import MinAtarNetwork
@@ -48,7 +47,6 @@ class Session:
             raise ValueError(f"the config asks for encoder {config.encoder!r}, given {found!r}")
         rng = streams(config.seed)
         self.config = config
-        self.code: Callable[[Any], int] | None = None if encoder is None else encoder.code
         self.game = _game(config)
         self.env: gym.Env[Any, Any] = self.game
         self.tail: MeanPreservingTail | None = None
@@ -68,7 +66,7 @@ class Session:
             self.game,
             config.capacity,
             KINDS[config.method](alpha=config.alpha),
-            key=None if encoder is None else "given",
+            key=encoder,  # each observation is coded once, when it is stored
             seed=rng.replay,
         )
         self.explore = rng.explore
@@ -93,7 +91,6 @@ class Session:
                 config,
                 self.explore,
                 self.position,
-                code=self.code,
                 measure=windows.measure if config.diagnostics_every else ignore,
             )
         while self.position.number < until:

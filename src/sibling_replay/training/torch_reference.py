@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
@@ -21,13 +21,13 @@ from torch import nn
 
 from sibling_replay import ReplayBuffer
 from sibling_replay.envs import TabularModel
-from sibling_replay.rng import streams
+from sibling_replay.grouping.key_map import Key
+from sibling_replay.rng import SEED_BOUND, streams
 from sibling_replay.training.config import RunConfig, gym_id
 from sibling_replay.training.loop import LONGEST_EVALUATION
 from sibling_replay.training.methods import strategy_of
 from sibling_replay.training.network import initial_layers
 from sibling_replay.training.results import RunResult
-from sibling_replay.training.tabular import SEED_BOUND
 from sibling_replay.training.torch_dqn import DoubleDQN, Position, Step, interact
 
 IsSuccess = Callable[
@@ -80,11 +80,16 @@ class Setup:
 
 
 def set_up(
-    config: RunConfig, *, network: nn.Module | None = None, dtype: torch.dtype = torch.float32
+    config: RunConfig,
+    *,
+    network: nn.Module | None = None,
+    key: Key | Literal["default"] = "default",
+    dtype: torch.dtype = torch.float32,
 ) -> Setup:
     """Environments, learner and buffer of a config, on the named random streams of its seed.
 
-    Without a `network` it is the paper's: two hidden layers of `config.hidden` ReLU units.
+    Without a `network` it is the paper's: two hidden layers of `config.hidden` ReLU units. `key` is
+    what makes siblings, as in `ReplayBuffer`.
     """
     rng = streams(config.seed)
     env: gym.Env[Any, Any] = gym.make(gym_id(config.env))
@@ -104,7 +109,9 @@ def set_up(
             learning_rate=config.learning_rate,
             grad_clip=config.grad_clip,
         ),
-        buffer=ReplayBuffer.for_env(env, config.capacity, strategy_of(config), seed=rng.replay),
+        buffer=ReplayBuffer.for_env(
+            env, config.capacity, strategy_of(config), key=key, seed=rng.replay
+        ),
         explore=rng.explore,
         seed=int(rng.env.integers(SEED_BOUND)),
         eval_seed=int(rng.eval.integers(SEED_BOUND)),
@@ -140,10 +147,14 @@ def table_success(env: gym.Env[Any, Any]) -> IsSuccess:
 
 
 def train(
-    config: RunConfig, *, network: nn.Module | None = None, dtype: torch.dtype = torch.float32
+    config: RunConfig,
+    *,
+    network: nn.Module | None = None,
+    key: Key | Literal["default"] = "default",
+    dtype: torch.dtype = torch.float32,
 ) -> RunResult:
     """Run to the end and return the evaluation curve, as `tabular.train` does."""
-    setup = set_up(config, network=network, dtype=dtype)
+    setup = set_up(config, network=network, key=key, dtype=dtype)
     is_success = table_success(setup.env)
     rows: list[tuple[int, int, float, float]] = []
     episodes = updates = 0

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import numpy as np
 import pytest
 from ray.rllib.utils.from_config import from_config
 from ray.rllib.utils.replay_buffers import PrioritizedEpisodeReplayBuffer, ReplayBuffer
 from rllib_kit import BETA, check, episode, filled, update
 
-from sibling_replay import Prioritized, SiblingAverage, SiblingModel, SiblingSample
+from sibling_replay import KeyMap, Prioritized, SiblingAverage, SiblingModel, SiblingSample
 from sibling_replay.integrations.rllib import BUFFER, SiblingEpisodeReplayBuffer
 from support.chi_square import LawRejected, check_draws
 from support.host_draws import HOST_STRATEGIES, missing_host_message, refreshed, weights_of
@@ -150,6 +152,37 @@ def test_key_functions_define_siblings():
     for i in halves:
         for j in halves:
             assert (halves[i] == halves[j]) == (groups[i] == groups[j])
+
+
+class Halves(KeyMap):
+    """A map of a whole batch; notes the shapes it is given."""
+
+    def __init__(self):
+        self.seen = []
+
+    def keys(self, obs, action):
+        self.seen.append((type(obs), obs.shape, type(action), action.shape, action.dtype))
+        return obs[:, 0].astype(np.int64) // 2
+
+
+def test_a_key_map_defines_siblings_by_one_call_an_episode():
+    key = Halves()
+    buffer = SiblingEpisodeReplayBuffer(8, strategy=SiblingSample(), key=key)
+    buffer.add(episode([2, 3, 4, 2], [0, 0, 1]))
+    buffer.add(episode([3, 4, 5], [0, 0]).to_numpy())
+    int64 = np.dtype(np.int64)
+    assert key.seen == [
+        (np.ndarray, (3, 2), np.ndarray, (3,), int64),
+        (np.ndarray, (2, 2), np.ndarray, (2,), int64),
+    ]
+    stored = defaultdict(list)
+    for slot, (number, t) in buffer._indices.items():
+        whole = buffer._episode(number)
+        pair = (whole.get_observations(t)[0] // 2, int(whole.get_actions(t)))
+        stored[pair].append(int(buffer.replay.sampler.groups[slot]))
+    assert sorted(len(groups) for groups in stored.values()) == [1, 1, 3]
+    assert len({groups[0] for groups in stored.values()}) == 3
+    assert all(len(set(groups)) == 1 for groups in stored.values())
 
 
 def test_a_key_function_gets_one_observation_and_one_action():

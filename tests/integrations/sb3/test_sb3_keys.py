@@ -18,7 +18,14 @@ from stable_baselines3.common.callbacks import CheckpointCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecNormalize
 
-from sibling_replay import Prioritized, ReplayBuffer, SiblingSample, Uniform
+from sibling_replay import (
+    KeyMap,
+    Prioritized,
+    ReplayBuffer,
+    SiblingSample,
+    StateError,
+    Uniform,
+)
 from sibling_replay.integrations.sb3 import SiblingDQN, SiblingReplayBuffer
 
 # ------------------------------------------------------------- what a key is given
@@ -91,6 +98,40 @@ def test_a_key_bins_raw_observations_under_vec_normalize():
     assert len(pairs) == expected.max() + 1 == found.max() + 1  # the same partition
     assert np.abs(stored["obs"][:, 2]).max() < 0.5  # radians: not normalised
     assert storage.draw_statistics()["draws_with_siblings"] > 0.8
+
+
+class Binned(KeyMap):
+    """The same cells, of all environments at once."""
+
+    digest = "cells"
+
+    def __init__(self):
+        self.seen = []
+
+    def keys(self, obs, action):
+        self.seen.append((obs.shape, action.shape))
+        return np.floor(obs / CELLS).astype(np.int64)
+
+
+@pytest.mark.parametrize("n_envs", [1, 3])
+def test_a_key_map_bins_all_environments_at_once(n_envs, tmp_path):
+    models, key = [], Binned()
+    for each in (bins, key):
+        env = make_vec_env("CartPole-v1", n_envs=n_envs, seed=1)
+        models.append(small_model(SiblingSample(), env, key=each, buffer_size=600).learn(300))
+    assert set(key.seen[1:]) == {((n_envs, 4), (n_envs,))}
+    function, mapped = (model.replay_buffer.storage for model in models)
+    assert np.array_equal(function.groups, mapped.groups)
+    assert np.array_equal(function.masses, mapped.masses)  # so all draws were the same
+    model = models[1]
+    model.save(tmp_path / "model")
+    model.save_replay_buffer(tmp_path / "buffer")
+    twin = SiblingDQN.load(tmp_path / "model", env=model.get_env(), device="cpu", key=Binned())
+    twin.load_replay_buffer(tmp_path / "buffer")
+    assert np.array_equal(twin.replay_buffer.storage.groups, mapped.groups)
+    other = SiblingDQN.load(tmp_path / "model", env=model.get_env(), device="cpu", key=bins)
+    with pytest.raises(StateError, match="key is 'map' there and 'function' here"):
+        other.load_replay_buffer(tmp_path / "buffer")
 
 
 def test_groups_by_number_are_refused_at_once():

@@ -17,7 +17,14 @@ from tianshou.data import (
 )
 from tianshou_kit import transition
 
-from sibling_replay import Prioritized, SiblingAverage, SiblingModel, SiblingSample, Uniform
+from sibling_replay import (
+    KeyMap,
+    Prioritized,
+    SiblingAverage,
+    SiblingModel,
+    SiblingSample,
+    Uniform,
+)
 from sibling_replay.integrations.tianshou import SiblingReplayBuffer, SiblingVectorReplayBuffer
 from support.chi_square import LawRejected, check_draws
 from support.host_draws import HOST_STRATEGIES, missing_host_message, refreshed, weights_of
@@ -261,6 +268,27 @@ def test_key_functions_define_siblings():
     for i in live:
         for j in live:
             assert (keys[i] == keys[j]) == (groups[i] == groups[j])
+
+
+class Halves(KeyMap):
+    """A map of a whole batch; notes the shapes it is given."""
+
+    def __init__(self):
+        self.seen = []
+
+    def keys(self, obs, action):
+        self.seen.append((type(obs), obs.shape, type(action), action.shape, action.dtype))
+        return obs.astype(np.int64) // 2
+
+
+def test_a_key_map_defines_siblings_by_one_call_a_write():
+    key = Halves()
+    buffer = SiblingVectorReplayBuffer(8, 2, SiblingSample(), key=key)
+    buffer.add(Batch.stack([transition(2, 0), transition(3, 0)]))
+    buffer.add(Batch.stack([transition(3, 1), transition(4, 0)]))
+    assert [seen[:4] for seen in key.seen] == [(np.ndarray, (2,), np.ndarray, (2,))] * 2
+    groups = buffer.replay.sampler.groups
+    assert groups[[0, 4, 1, 5]].tolist() == [0, 0, 1, 2]
 
 
 def test_observations_of_several_parts_need_a_key():

@@ -22,7 +22,14 @@ from torchrl.data import (
 from torchrl.data.replay_buffers.samplers import PrioritizedSampler, RandomSampler, prioritized
 from torchrl_kit import entries, make_env, make_loss
 
-from sibling_replay import Prioritized, SiblingAverage, SiblingModel, SiblingSample, Uniform
+from sibling_replay import (
+    KeyMap,
+    Prioritized,
+    SiblingAverage,
+    SiblingModel,
+    SiblingSample,
+    Uniform,
+)
 from sibling_replay.integrations.torchrl import SiblingSampler
 from support.chi_square import LawRejected, check_draws
 from support.host_draws import HOST_STRATEGIES, missing_host_message, refreshed, weights_of
@@ -431,6 +438,34 @@ def test_keys_elsewhere_and_key_functions():
     groups = slots_of(keyed).groups
     assert groups[0] == groups[1]
     assert len(set(groups[:4].tolist())) == 3, "siblings share their action"
+
+
+class Halves(KeyMap):
+    """A map of a whole batch; notes the shapes it is given."""
+
+    def __init__(self):
+        self.seen = []
+
+    def keys(self, obs, action):
+        self.seen.append((type(obs), obs.shape, type(action), action.shape, action.dtype))
+        return obs[:, 0].astype(np.int64) // 2
+
+
+@pytest.mark.parametrize("kind", ["one-hot", "categorical", "a column"])
+def test_a_key_map_defines_siblings_by_one_call_a_write(kind):
+    """A discrete action is a whole number, however it is stored."""
+    spec, actions = {
+        "one-hot": (OneHot(3), torch.eye(3, dtype=torch.int64)[[0, 0, 0, 1]]),
+        "categorical": (Categorical(3), torch.tensor([0, 0, 0, 1])),
+        "a column": (Categorical(3), torch.tensor([0, 0, 0, 1])[:, None]),
+    }[kind]
+    key = Halves()
+    buffer = new_buffer(SiblingSample(), key=key, action_spec=spec)
+    buffer.extend(entries([2, 3, 4, 2], actions))
+    buffer.sample(8)
+    first = (np.ndarray, (4, 1), np.ndarray, (4,), np.dtype(np.int64))
+    assert key.seen[0] == first and len(key.seen) <= 2  # once more where all is looked at
+    assert slots_of(buffer).groups[:4].tolist() == [0, 0, 1, 2]
 
 
 @pytest.mark.parametrize("kind", ["one-hot", "categorical", "a column", "continuous"])

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure as Canvas
 from numpy.typing import NDArray
 
 from sibling_replay.files import whole_file
-from sibling_replay.grouping.frozen import FrozenEncoder
-from sibling_replay.grouping.support import SUPPORTED, bucket_sizes
-from sibling_replay.training.observations import Observations
+from sibling_replay.grouping.vqvae.encoder import FrozenEncoder
+from sibling_replay.grouping.vqvae.observations import Observations
+from sibling_replay.grouping.vqvae.support import SUPPORTED, bucket_sizes
 
 MOST_CODES = 8  # the most frequent ones are shown
 MEMBERS = 6  # of each, evenly spread over the sample

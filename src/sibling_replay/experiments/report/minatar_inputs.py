@@ -21,7 +21,7 @@ from sibling_replay.experiments.minatar_coverage import (
 )
 from sibling_replay.experiments.minatar_spec import SEEDS, STUDY
 from sibling_replay.experiments.summaries import measured
-from sibling_replay.training.encoders import paper_codes
+from sibling_replay.grouping.vqvae.files import paper_codes
 from sibling_replay.training.minatar_config import CONDITIONS, MINATAR_METHODS
 
 from .inputs import ENCODERS, Frames, Gap

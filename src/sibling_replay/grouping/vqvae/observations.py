@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sibling_replay.envs import register_envs
-from sibling_replay.rng import streams
-from sibling_replay.training.tabular import SEED_BOUND
+from sibling_replay.rng import SEED_BOUND, streams
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sibling_replay.adam_state import adam_state, load_adam_state
-from sibling_replay.grouping.frozen import check_form
+from sibling_replay.grouping.vqvae.adam_state import adam_state, load_adam_state
+from sibling_replay.grouping.vqvae.encoder import check_form
 
 SIDE = 10  # cells of an observation, each way
 CHANNELS = 64  # of the hidden layers
@@ -55,7 +55,7 @@ class Form:
             raise ValueError(f'loss must be "bce" or "mse", got {self.loss!r}')
 
 
-class VQVAE(nn.Module):
+class VQVAEModel(nn.Module):
     """The network and its codebook. `update` is one step of training."""
 
     def __init__(self, form: Form, rng: np.random.Generator, learning_rate: float = 3e-4) -> None:

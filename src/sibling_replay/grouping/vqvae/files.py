@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from sibling_replay.checkpoint import StateError, read_state, write_state
 from sibling_replay.envs import GAMES
-from sibling_replay.grouping.frozen import FrozenEncoder, Weights, check_form
+from sibling_replay.grouping.vqvae.encoder import FrozenEncoder, Weights, check_form
 
 KIND = "sibling-replay VQ-VAE encoder"
-SHIPPED = Path(__file__).parent.parent / "grouping" / "encoders"
+SHIPPED = Path(__file__).parent / "encoders"
 """Encoders of the paper's forms, trained by `sibling-replay vqvae train`."""
 
 
@@ -104,6 +104,15 @@ def load_encoder(path: str | os.PathLike[str]) -> EncoderFile:
     if encoder.codes != config.codes or encoder.digest != header["digest"]:
         raise StateError(f"{path}: the weights are not those it was saved with")
     return found
+
+
+class VQVAE(FrozenEncoder):
+    """The key map in an encoder file, or the one that comes along for a game: VQVAE("Breakout")."""
+
+    def __init__(self, file: str | os.PathLike[str]) -> None:
+        path = shipped_encoder(str(file)) if file in GAMES else file
+        encoder = load_encoder(path).encoder
+        super().__init__(encoder.weights, encoder.grid)
 
 
 def encoder_config(saved: dict[str, Any]) -> EncoderConfig:

@@ -15,6 +15,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from sibling_replay.grouping.key_map import KeyMap
+
 SIDE = 10
 HALF = 5  # positions each way after the first convolution
 QUARTER = 3  # and after the second
@@ -32,11 +34,11 @@ class Weights(NamedTuple):
     codebook: NDArray[np.float32]  # [K, D]
 
 
-class FrozenEncoder:
-    """phi: observation -> packed codes, in [0, K^cells).
+class FrozenEncoder(KeyMap):
+    """phi: observation -> packed codes, in [0, K^cells). The action is not looked at.
 
-    Compiled code does not check its indices: weights are checked here, once, and observations by
-    `code` and `encode`.
+    Compiled code does not check its indices: weights are checked here, once, and observations at
+    every call.
     """
 
     def __init__(self, weights: Weights, grid: tuple[int, int]) -> None:
@@ -56,16 +58,16 @@ class FrozenEncoder:
         )
 
     @property
-    def keys(self) -> int:
+    def most_keys(self) -> int:
         """How many packed codes there can be."""
         return int(self.codes**self.cells)
 
-    def code(self, obs: NDArray[np.bool_]) -> int:
+    def __call__(self, obs: NDArray[np.bool_], action: Any = None) -> int:
         """The packed code of one observation [10, 10, C]."""
         self._check(obs, self._shape)
         return int(_encode(obs, self.weights, *self.grid, *self._scratch))
 
-    def encode(self, obs: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def keys(self, obs: NDArray[np.bool_], action: Any = None) -> NDArray[np.int64]:
         """The packed code of each observation [N, 10, 10, C]."""
         self._check(obs, (*np.shape(obs)[:1], *self._shape))
         packed = np.empty(len(obs), np.int64)
@@ -85,6 +87,11 @@ class FrozenEncoder:
             f"this encoder takes boolean arrays of {expected} cells, got {kind} of shape "
             f"{np.shape(obs)}: give it observations of the game it was trained on"
         )
+
+    def __repr__(self) -> str:
+        rows, columns = self.grid
+        form = f"{rows}x{columns} codes of {self.codes}"
+        return f"<{type(self).__name__}: {form}, digest {self.digest[:8]}>"
 
     @property
     def digest(self) -> str:

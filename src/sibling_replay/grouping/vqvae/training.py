@@ -16,11 +16,11 @@ import numpy as np
 import torch
 
 from sibling_replay.checkpoint import RollingCheckpoint, StateError, read_state, write_state
-from sibling_replay.grouping.frozen import FrozenEncoder, weights_of
-from sibling_replay.grouping.vqvae import VQVAE, Form
+from sibling_replay.grouping.vqvae.encoder import FrozenEncoder, weights_of
+from sibling_replay.grouping.vqvae.files import EncoderConfig, EncoderFile
+from sibling_replay.grouping.vqvae.model import Form, VQVAEModel
+from sibling_replay.grouping.vqvae.observations import Observations, collect
 from sibling_replay.rng import streams
-from sibling_replay.training.encoders import EncoderConfig, EncoderFile
-from sibling_replay.training.observations import Observations, collect
 
 LOG_EVERY = 500  # updates; a logged loss is the mean over as many minibatches
 REVIVE_EVERY = 100  # updates between looks for dead codes
@@ -59,7 +59,7 @@ def _train(
     digest = data.digest
     rng = streams(config.seed)
     form = Form(data.shape[-1], config.grid, config.codes, config.loss)
-    model = VQVAE(form, rng.init, config.learning_rate)
+    model = VQVAEModel(form, rng.init, config.learning_rate)
     log = np.zeros((-(-config.updates // LOG_EVERY), 2))  # loss, live codes
     running = 0.0  # sum of losses since the last logged one
     first = 0

@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 
 from sibling_replay.checkpoint import StateError
-from sibling_replay.training.encoders import (
+from sibling_replay.grouping.vqvae.files import (
     EncoderConfig,
     encoder_files,
     find_encoder,
     load_encoder,
     save_encoder,
 )
-from sibling_replay.training.observations import collect
+from sibling_replay.grouping.vqvae.observations import collect
 from support.killing import run_killed
 
 torch = pytest.importorskip("torch")
-from sibling_replay.training import torch_vqvae  # noqa: E402
-from sibling_replay.training.torch_vqvae import train_encoder  # noqa: E402
+from sibling_replay.grouping.vqvae import training  # noqa: E402
+from sibling_replay.grouping.vqvae.training import train_encoder  # noqa: E402
 
 CONFIG = EncoderConfig("Breakout", codes=8, observations=3_000, updates=60, batch_size=16, seed=2)
 
@@ -29,12 +29,12 @@ KILLED = """
 import sys, torch
 torch.set_num_threads(1)
 from pathlib import Path
-from sibling_replay.training import torch_vqvae
-from sibling_replay.training.encoders import EncoderConfig, save_encoder
-torch_vqvae.LOG_EVERY = 10
+from sibling_replay.grouping.vqvae import training
+from sibling_replay.grouping.vqvae.files import EncoderConfig, save_encoder
+training.LOG_EVERY = 10
 config = EncoderConfig("Breakout", codes=8, observations=3_000, updates=60, batch_size=16, seed=2)
 out = Path(sys.argv[1])
-file = torch_vqvae.train_encoder(
+file = training.train_encoder(
     config, out, lambda progress: print(progress.update, flush=True), checkpoint_seconds=0
 )
 save_encoder(out / "done.npz", file)
@@ -43,7 +43,7 @@ save_encoder(out / "done.npz", file)
 
 @pytest.fixture(autouse=True)
 def frequent_logs(monkeypatch):
-    monkeypatch.setattr(torch_vqvae, "LOG_EVERY", 10)
+    monkeypatch.setattr(training, "LOG_EVERY", 10)
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -82,7 +82,7 @@ def test_an_encoder_file_round_trips_and_is_checked(tmp_path: Path) -> None:
     assert back.config == CONFIG and back.data_digest == file.data_digest
     assert back.reconstruction == file.reconstruction > 0
     obs = collect("Breakout", 300, seed=5).at(slice(None))
-    np.testing.assert_array_equal(back.encoder.encode(obs), file.encoder.encode(obs))
+    np.testing.assert_array_equal(back.encoder.keys(obs), file.encoder.keys(obs))
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)

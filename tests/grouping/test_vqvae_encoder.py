@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sibling_replay.grouping.frozen import FrozenEncoder, Weights, weights_of
-from sibling_replay.grouping.support import support
+from sibling_replay.grouping.vqvae.encoder import FrozenEncoder, Weights, weights_of
+from sibling_replay.grouping.vqvae.support import support
 
 torch = pytest.importorskip("torch")
-from sibling_replay.grouping.vqvae import VQVAE, Form  # noqa: E402
+from sibling_replay.grouping.vqvae.model import Form, VQVAEModel  # noqa: E402
 
 
 def observations(n: int, channels: int, seed: int = 0) -> NDArray[np.bool_]:
@@ -22,8 +22,8 @@ def observations(n: int, channels: int, seed: int = 0) -> NDArray[np.bool_]:
     return rng.random((n, 10, 10, channels)) < density
 
 
-def trained(channels: int, grid: tuple[int, int], codes: int) -> VQVAE:
-    model = VQVAE(Form(channels, grid, codes), np.random.default_rng(0))
+def trained(channels: int, grid: tuple[int, int], codes: int) -> VQVAEModel:
+    model = VQVAEModel(Form(channels, grid, codes), np.random.default_rng(0))
     for seed in range(3):
         batch = torch.from_numpy(observations(128, channels, seed)).float()
         model.update(batch, revive=False)
@@ -43,18 +43,18 @@ def test_codes_are_those_of_the_network(grid: tuple[int, int], channels: int) ->
     nearest, second = distances.topk(2, largest=False).values.T
     # two codes equally near to rounding may be told apart either way: there are none here
     assert (second - nearest).min() > 1e-6
-    np.testing.assert_array_equal(frozen.unpack(frozen.encode(obs)), expected)
+    np.testing.assert_array_equal(frozen.unpack(frozen.keys(obs)), expected)
     assert len(np.unique(expected)) > 3
 
 
 def test_alone_or_in_any_batch_the_code_is_the_same() -> None:
     frozen = FrozenEncoder(weights_of(trained(6, (2, 1), 32).arrays()), (2, 1))
     obs = observations(300, 6, 4)
-    alone = [frozen.code(one) for one in obs]
-    np.testing.assert_array_equal(frozen.encode(obs), alone)
+    alone = [frozen(one) for one in obs]
+    np.testing.assert_array_equal(frozen.keys(obs), alone)
     order = np.random.default_rng(0).permutation(300)
-    np.testing.assert_array_equal(frozen.encode(obs[order])[np.argsort(order)], alone)
-    parts = [frozen.encode(obs[i : i + 7]) for i in range(0, 300, 7)]
+    np.testing.assert_array_equal(frozen.keys(obs[order])[np.argsort(order)], alone)
+    parts = [frozen.keys(obs[i : i + 7]) for i in range(0, 300, 7)]
     np.testing.assert_array_equal(np.concatenate(parts), alone)
 
 
@@ -62,7 +62,7 @@ def test_packing_is_one_to_one() -> None:
     frozen = FrozenEncoder(weights_of(trained(4, (2, 2), 5).arrays()), (2, 2))
     grids = np.array(list(itertools.product(range(5), repeat=4)))
     packed = grids @ 5 ** np.arange(4)
-    assert len(np.unique(packed)) == len(grids) == frozen.keys
+    assert len(np.unique(packed)) == len(grids) == frozen.most_keys
     np.testing.assert_array_equal(frozen.unpack(packed), grids)
 
 
@@ -95,14 +95,14 @@ def test_observations_of_another_form_are_refused_by_name(wrong: str) -> None:
     frozen = FrozenEncoder(weights_of(trained(4, (2, 1), 16).arrays()), (2, 1))
     obs = wrong_observations()[wrong]
     with pytest.raises(ValueError, match=r"10x10x4 cells, got .*the game it was trained on"):
-        frozen.code(obs)
+        frozen(obs)
     with pytest.raises(ValueError, match="10x10x4 cells, got"):
-        frozen.encode(np.stack([obs, obs]) if isinstance(obs, np.ndarray) else [obs, obs])
+        frozen.keys(np.stack([obs, obs]) if isinstance(obs, np.ndarray) else [obs, obs])
     with pytest.raises(ValueError, match=r"got bool of shape \(10, 10, 4\)"):
-        frozen.encode(observations(1, 4)[0])  # one, where a batch is asked for
+        frozen.keys(observations(1, 4)[0])  # one, where a batch is asked for
     with pytest.raises(ValueError, match=r"got bool of shape \(1, 10, 10, 4\)"):
-        frozen.code(observations(1, 4))
-    assert frozen.encode(observations(0, 4)).shape == (0,)
+        frozen(observations(1, 4))
+    assert frozen.keys(observations(0, 4)).shape == (0,)
 
 
 @pytest.mark.parametrize("name", Weights._fields)

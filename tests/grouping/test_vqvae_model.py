@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch.nn import functional as F  # noqa: E402
 
-from sibling_replay.grouping.vqvae import FAIR_SHARE, VQVAE, Form  # noqa: E402
+from sibling_replay.grouping.vqvae.model import FAIR_SHARE, Form, VQVAEModel  # noqa: E402
 
 GRIDS = [(1, 1), (2, 1), (1, 2), (2, 2), (3, 3)]
 
@@ -17,7 +17,7 @@ def bits(n: int, channels: int, seed: int = 0) -> torch.Tensor:
     return torch.from_numpy(np.random.default_rng(seed).random((n, 10, 10, channels)) < 0.2).float()
 
 
-def plain_decode(model: VQVAE, vectors: torch.Tensor) -> torch.Tensor:
+def plain_decode(model: VQVAEModel, vectors: torch.Tensor) -> torch.Tensor:
     """1x1 convolution, nearest upsampling, 3x3 convolution, ReLU, 1x1: [B, 10, 10, C]."""
     rows, columns = model.form.grid
     x = model.from_code(vectors.view(-1, rows, columns, 32).permute(0, 3, 1, 2))
@@ -29,7 +29,7 @@ def plain_decode(model: VQVAE, vectors: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("grid", GRIDS)
 @pytest.mark.parametrize("loss", ["bce", "mse"])
 def test_the_folded_decoder_and_loss_are_the_plain_ones(grid: tuple[int, int], loss: str) -> None:
-    model = VQVAE(Form(5, grid, 8, loss), np.random.default_rng(0))  # type: ignore[arg-type]
+    model = VQVAEModel(Form(5, grid, 8, loss), np.random.default_rng(0))  # type: ignore[arg-type]
     vectors = torch.from_numpy(np.random.default_rng(1).normal(size=(6 * grid[0] * grid[1], 32)))
     vectors = vectors.float().requires_grad_()
     obs = bits(6, 5)
@@ -50,14 +50,14 @@ def test_the_folded_decoder_and_loss_are_the_plain_ones(grid: tuple[int, int], l
 
 def test_regions_partition_the_positions() -> None:
     for grid, regions in (((1, 1), 9), ((2, 1), 18), ((2, 2), 36)):
-        model = VQVAE(Form(1, grid, 4), np.random.default_rng(0))
+        model = VQVAEModel(Form(1, grid, 4), np.random.default_rng(0))
         assert model.region_of.shape == (100, regions)
         assert (model.region_of.sum(1) == 1).all() and (model.region_of.sum(0) > 0).all()
 
 
 def test_gradients_go_straight_through_the_quantiser() -> None:
     """With the commitment's gradient taken off, the encoder gets what the code's place got."""
-    model = VQVAE(Form(2, (2, 1), 8), np.random.default_rng(0))
+    model = VQVAEModel(Form(2, (2, 1), 8), np.random.default_rng(0))
     obs = bits(4, 2)
     model.update(obs, revive=False)
     vectors = model.embed(obs)
@@ -71,7 +71,7 @@ def test_gradients_go_straight_through_the_quantiser() -> None:
 
 def test_codes_are_the_means_of_what_they_stand_for() -> None:
     """With a frozen encoder, moving averages converge to the means of the clusters."""
-    model = VQVAE(Form(3, (2, 1), 6), np.random.default_rng(0), learning_rate=1e-12)
+    model = VQVAEModel(Form(3, (2, 1), 6), np.random.default_rng(0), learning_rate=1e-12)
     obs = bits(64, 3)
     for _ in range(2_000):
         model.update(obs, revive=False)
@@ -83,7 +83,7 @@ def test_codes_are_the_means_of_what_they_stand_for() -> None:
 
 
 def test_a_dead_code_is_revived_and_a_used_one_stays() -> None:
-    model = VQVAE(Form(3, (2, 1), 6), np.random.default_rng(0))
+    model = VQVAEModel(Form(3, (2, 1), 6), np.random.default_rng(0))
     obs = bits(64, 3)
     model.update(obs, revive=False)
     far = torch.full((32,), 1e3)
@@ -99,7 +99,7 @@ def test_a_dead_code_is_revived_and_a_used_one_stays() -> None:
 
 
 def test_there_may_be_more_codes_than_a_batch_has_vectors() -> None:
-    model = VQVAE(Form(3, (1, 1), 40), np.random.default_rng(0))
+    model = VQVAEModel(Form(3, (1, 1), 40), np.random.default_rng(0))
     for _ in range(3):
         model.update(bits(16, 3), revive=True)
     assert torch.isfinite(model.codebook).all()
@@ -107,10 +107,10 @@ def test_there_may_be_more_codes_than_a_batch_has_vectors() -> None:
 
 def test_training_goes_on_bit_for_bit_from_its_arrays() -> None:
     batches = [bits(32, 4, seed) for seed in range(12)]
-    one = VQVAE(Form(4, (2, 1), 16), np.random.default_rng(1))
+    one = VQVAEModel(Form(4, (2, 1), 16), np.random.default_rng(1))
     for batch in batches[:6]:
         one.update(batch, revive=False)
-    other = VQVAE(Form(4, (2, 1), 16), np.random.default_rng(2))
+    other = VQVAEModel(Form(4, (2, 1), 16), np.random.default_rng(2))
     other.load_arrays(one.arrays())
     for batch in batches[6:]:
         assert one.update(batch, revive=False) == other.update(batch, revive=False)
@@ -120,7 +120,7 @@ def test_training_goes_on_bit_for_bit_from_its_arrays() -> None:
 
 
 def test_learning_lowers_the_loss() -> None:
-    model = VQVAE(Form(2, (2, 1), 8), np.random.default_rng(0), learning_rate=3e-3)
+    model = VQVAEModel(Form(2, (2, 1), 8), np.random.default_rng(0), learning_rate=3e-3)
     obs = bits(64, 2)
     obs[:, :5] *= (torch.arange(64) % 2)[:, None, None, None]  # something to tell apart
     losses = [model.update(obs, revive=True)[0] for _ in range(150)]

@@ -1,0 +1,105 @@
+"""What makes two transitions siblings: a key map, observations and actions to integers.
+
+Buffers, adapters, trainers and the microscope take one as `key`, and call it once a batch.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+class KeyMap(ABC):
+    """Entries with equal keys and equal action are siblings.
+
+    A map of your own defines `keys`. The key of an entry may depend on that entry alone: not on the
+    rest of its batch, and not on what came before. Siblings always share their action, whether or
+    not the map looks at it.
+    """
+
+    @abstractmethod
+    def keys(self, obs: Any, action: Any) -> ArrayLike:
+        """Whole numbers, [n], or [n, k] where one an entry is not enough.
+
+        obs, action: arrays with an entry in each of n rows, as they are stored.
+        """
+
+    @property
+    def digest(self) -> str:
+        """Names what the map computes, options and weights included; empty if nothing does. A state
+        saved with one map is refused by another."""
+        return ""
+
+    def __call__(self, obs: Any, action: Any) -> Any:
+        """The key of one entry: that of a batch of one."""
+        return np.asarray(self.keys(np.asarray(obs)[None], np.asarray(action)[None]))[0]
+
+
+KeyFunction: TypeAlias = Callable[[Any, Any], Any]  # of one observation and one action
+Key: TypeAlias = Literal["exact", "given"] | KeyMap | KeyFunction | None  # what users give
+
+
+class PerRow(KeyMap):
+    """A Python function of one observation and one action, called row by row.
+
+    Its results are compared as they are: numbers of any kind, or arrays of them. It is code, so
+    nothing names what it computes.
+    """
+
+    def __init__(self, function: KeyFunction) -> None:
+        self.function = function
+
+    def keys(self, obs: Any, action: Any) -> list[Any]:
+        # By index: a host's batch of several parts may have no other way to its rows.
+        return [self.function(obs[i], action[i]) for i in range(len(action))]
+
+    def __call__(self, obs: Any, action: Any) -> Any:
+        return self.function(obs, action)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.function!r})"
+
+
+def as_key(
+    key: Key | Literal["default"], needs_groups: bool, strategy: str
+) -> Literal["exact", "given"] | KeyMap | None:
+    """What a user gives as `key`, functions as maps, or an error that says what is off.
+
+    By default "exact" for a strategy that needs groups, else None: no groups.
+    """
+    if isinstance(key, KeyMap):
+        return key
+    if isinstance(key, type) and issubclass(key, KeyMap):
+        raise TypeError(f"key is the class {key.__name__}: give a map that was made of it")
+    if callable(key):
+        return PerRow(key)
+    if key == "default":
+        key = "exact" if needs_groups else None
+    if key is None and needs_groups:
+        raise ValueError(f"{strategy} needs groups: give it a key")
+    if key == "exact" or key == "given" or key is None:
+        return key
+    raise ValueError(f'key must be "exact", "given", a KeyMap, a function or None, not {key!r}')
+
+
+def checked_keys(key: KeyMap, obs: Any, action: Any) -> NDArray[Any]:
+    """The keys of a batch as an array with an entry in each row, or an error that names the map."""
+    count = len(action)
+    found = np.asarray(key.keys(obs, action))
+    if isinstance(key, PerRow):
+        if found.dtype.kind not in "biuf" or found.size == 0 < count:
+            raise TypeError(
+                f"a key function must return a number or an array of them, not {found[0]!r}"
+            )
+        return found
+    fits = found.ndim in (1, 2) and len(found) == count and found.size >= count
+    if not (fits and np.can_cast(found.dtype, np.int64) and found.dtype.kind != "b"):
+        raise TypeError(
+            f"{key!r}: keys of {count} entries must be whole numbers (int64) of shape ({count},) "
+            f"or ({count}, k), not {found.dtype} of shape {found.shape}"
+        )
+    return found.astype(np.int64)
