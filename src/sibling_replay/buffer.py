@@ -95,7 +95,7 @@ class ReplayBuffer(Sampling):
         self._stage = self._staging.stage
         self._plain = len(stored) == len(TRANSITION)
         self._use(self._new_memory(), Uniforms(own_generator(seed)))
-        self._grouped, self._counting = self._memory.keeps
+        self._keeps = self._memory.keeps
 
     @classmethod
     def for_env(
@@ -144,7 +144,7 @@ class ReplayBuffer(Sampling):
             block = self._stage(obs, action, reward, next_obs, terminated, truncated, *further)
             if self._one_action:
                 self._refuse_mixed_actions(block, 1)
-        append(self._memory.handle, block, 1, self._grouped, self._counting)
+        append(self._memory.handle, block, 1, *self._keeps)
 
     def extend(
         self,
@@ -165,7 +165,7 @@ class ReplayBuffer(Sampling):
         block, count = self._staging.stage_many(values)
         if self._one_action:
             self._refuse_mixed_actions(block, count)
-        append(self._memory.handle, block, count, self._grouped, self._counting)
+        append(self._memory.handle, block, count, *self._keeps)
 
     def _refuse_mixed_actions(self, block: U8, count: int) -> None:
         """Raise for a group number that would stand for two actions: of entries that are stored

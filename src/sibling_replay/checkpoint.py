@@ -29,6 +29,7 @@ SCHEMA_VERSION = 4
 KEYS_WITHOUT_ACTION = 3
 KEY_KINDS = ("function", "map")  # of keys that are not in a file: they are given again
 _READABLE = (KEYS_WITHOUT_ACTION, SCHEMA_VERSION)
+_LATER_OPTIONS = {"initial": "largest"}  # of strategies, in states from before there were any
 _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 _HEADER = "header"
 _SUFFIX = ".npy"
@@ -256,6 +257,8 @@ def compare_headers(saved: Mapping[str, Any], own: Mapping[str, Any]) -> None:
             raise StateError(f"the state's header lacks {name!r}")
         if name == "version" and type(saved[name]) is int and saved[name] in _READABLE:
             continue
+        if name == "options" and isinstance(saved[name], dict):
+            saved = {**saved, name: {**_LATER_OPTIONS, **saved[name]}}
         if type(saved[name]) is not type(own[name]) or saved[name] != own[name]:
             raise StateError(
                 f"the state is of another buffer: {name} is {saved[name]!r} there and "

@@ -48,10 +48,11 @@ SHORT = {
     ("AVG", "TwoChains"),
     ("AVG-g2", "FrozenLake-H100/H300"),
     ("AVG-g4", "OutlierBandit"),
+    ("RANK", "TwoChains"),
 }
 PAIRS = [
     pytest.param(method, env, marks=[] if (method, env) in SHORT else [pytest.mark.long])
-    for method in METHODS
+    for method in (*METHODS, "RANK")
     for env in ENVIRONMENTS
 ]
 

@@ -33,7 +33,7 @@ def draw(memory, batch, recipe, live, beta, rng):
 
 @njit(cache=True)
 def refresh(memory, batch, recipe, alpha, epsilon):
-    return kernels.refresh(memory, batch, recipe, alpha, epsilon)
+    return kernels.refresh(memory, batch, recipe, alpha, epsilon, 0, 0)
 
 
 class Twin:

@@ -41,6 +41,15 @@ from sibling_replay.replay.intern import (
     leave_key,
     new_key_table,
 )
+from sibling_replay.replay.notes import (
+    START_MASS,
+    Notes,
+    NotesForm,
+    check_notes,
+    new_notes,
+    note_arrival,
+    note_departure,
+)
 from sibling_replay.replay.opened import (
     ADDED,
     DROPPED,
@@ -56,6 +65,7 @@ from sibling_replay.replay.opened import (
     open_index,
     open_keys,
     open_layout,
+    open_notes,
     open_outcomes,
     open_peaks,
     open_rows,
@@ -81,6 +91,7 @@ class Memory:
         floors: Literal["slots", "groups"] | None = None,
         any_order: bool = False,
         largest: bool = False,
+        notes: NotesForm | None = None,
         hash_mask: int = FULL_HASH,
     ) -> None:
         if outcomes and not grouped:
@@ -96,6 +107,9 @@ class Memory:
         self.outcomes: Partition = new_partition(kept, kept)  # slots in outcomes
         self.outcome_keys: KeyTable = new_key_table(kept, layout.outcome_bytes, hash_mask)
         self.group_outcomes: Partition = new_partition(kept, kept)  # outcomes in groups
+        self.noted = () if notes is None else tuple(notes.columns)
+        self.keeps_notes = notes is not None
+        self.notes: Notes = new_notes(notes, capacity, grouped)
         self.counts: I64 = np.array([0, 0, 0, layout.row_words], dtype=np.int64)
         self.peaks: F64 = np.ones(2)  # largest raw priority ever assigned, and its mass
         # [slots] where they are filled in any order, else empty; an empty slot's is MOST_ADDED.
@@ -105,13 +119,14 @@ class Memory:
         # Arrays that never change: a state whose copies differ is of another memory.
         self._fixed = {
             name: self.arrays()[name].copy()
-            for name in ("index.levels", "keys.spec", "outcome_keys.spec")
+            for name in ("index.levels", "keys.spec", "outcome_keys.spec", *self._fixed_notes())
         }
         named = self.arrays() | {
             "table": layout.table,
             "outcome_table": layout.outcome_table,
             "stamps": self.stamps,
             "best": self.best,
+            **{f"notes.{name}": array for name, array in self.notes._asdict().items()},
         }
         self.handle = handle_of([named[name] for name in ORDER])
 
@@ -124,9 +139,12 @@ class Memory:
         return bool(self.outcomes.items.shape[1])
 
     @property
-    def keeps(self) -> tuple[Literal[True] | None, Literal[True] | None]:
-        """Whether there are groups, and outcomes, as the kernels take it."""
-        return self.grouped or None, self.counts_outcomes or None
+    def keeps(self) -> tuple[Literal[True] | None, ...]:
+        """Whether there are groups, outcomes and notes, as the kernels take it."""
+        return self.grouped or None, self.counts_outcomes or None, self.keeps_notes or None
+
+    def _fixed_notes(self) -> tuple[str, ...]:
+        return ("notes.initial", "notes.levels", "notes.spec") if self.keeps_notes else ()
 
     @property
     def live(self) -> int:
@@ -195,12 +213,14 @@ class Memory:
         for prefix in ("index", "keys", "outcomes", "outcome_keys", "group_outcomes"):
             for field, array in getattr(self, prefix)._asdict().items():
                 named[f"{prefix}.{field}"] = array
+        if self.keeps_notes:
+            named |= {f"notes.{field}": array for field, array in self.notes._asdict().items()}
         return named
 
     def check_valid(self) -> tuple[bool, str]:
         """Whether every structure agrees with every other."""
         for name, fixed in self._fixed.items():
-            if not np.array_equal(self.arrays()[name], fixed):
+            if self.arrays()[name].tobytes() != fixed.tobytes():
                 return False, f"{name} is not that of a memory of this layout and capacity"
         if self.counts[ROW_WORDS] != self.layout.row_words:
             return False, f"rows of {self.counts[ROW_WORDS]} words"
@@ -229,6 +249,10 @@ class Memory:
             if ok:
                 size = self.layout.outcome_bytes
                 ok, why = check_keys(self.outcome_keys, self.outcomes, rows, live, size)
+        if ok and self.keeps_notes and self.grouped:
+            by_slot = np.full(self.capacity, -1, dtype=np.int64)
+            by_slot[live] = self.index.items[0, live]
+            ok, why = check_notes(self.notes, by_slot, self.index.vec[:, 0].astype(np.int64))
         return ok, why
 
     def _check_live(self) -> tuple[bool, str]:
@@ -254,41 +278,53 @@ def _join_outcome(handle, slot, group, rows, row):
     join(outcomes, slot, outcome)
 
 
-# What a memory keeps, `grouped` and `counting`, is True or None in the kernels below: a branch on
-# None is left out before anything in it is compiled, so that plain prioritized replay does not wait
-# for the code of groups, nor groups for that of outcomes.
+# What a memory keeps, `grouped`, `counting` and `noting`, is True or None in the kernels below: a
+# branch on None is left out before anything in it is compiled, so that plain prioritized replay
+# does not wait for the code of groups, nor groups for that of outcomes or notes.
 
 
 @njit(cache=True, forceinline=True)
-def evict(handle, index, keys, slot, grouped, counting):
+def evict(handle, index, keys, slot, grouped, counting, noting):
     """Take an entry out of its outcome and its group, and its mass out of the slot.
 
     The sums above the slot are left to what follows in it.
     """
     if grouped is None:
         index.tree[slot] = 0.0
+        if noting is not None:
+            note_departure(open_notes(handle), index, slot, -1)
     else:
         if counting is not None:
             _leave_outcome(handle, slot)
         group = np.int64(index.items[0, slot])
-        if remove(index, slot) == 0:
+        left = remove(index, slot)
+        if noting is not None:
+            note_departure(open_notes(handle), index, slot, group)
+        if left == 0:
             forget(keys, groups_of(index), group)
 
 
 @njit(cache=True, forceinline=True)
-def place(handle, index, keys, rows, slot, row, h, grouped, counting):
+def place(handle, index, keys, rows, slot, row, h, grouped, counting, noting):
     """Put an entry into an empty slot: find the key's group, given its hash, join it, store the
     row, set the mass of the largest priority so far."""
     mass = open_peaks(handle)[MAX_MASS]
+    if noting is not None:
+        if open_notes(handle).peaks[START_MASS] > 0.0:
+            mass = open_notes(handle).peaks[START_MASS]
     if grouped is None:
         _store(rows, slot, row)
         insert_mass(index, slot, mass)
+        if noting is not None:
+            note_arrival(open_notes(handle), index, slot, -1)
     else:
         group = intern_hashed(keys, groups_of(index), rows, row, h)
         if counting is not None:
             _join_outcome(handle, slot, group, rows, row)
         _store(rows, slot, row)
         insert(index, slot, group, mass)
+        if noting is not None:
+            note_arrival(open_notes(handle), index, slot, group)
     open_counts(handle)[ADDED] += 1
 
 
@@ -300,7 +336,7 @@ def _store(rows, slot, row):
 
 
 @njit(cache=True)
-def append(handle, block, count, grouped, counting):
+def append(handle, block, count, grouped, counting, noting):
     """Store entries in the ring, the oldest making room."""
     counts = open_counts(handle)
     index = open_index(handle)
@@ -317,8 +353,8 @@ def append(handle, block, count, grouped, counting):
         if counts[LIVE] < capacity:
             counts[LIVE] += 1
         else:
-            evict(handle, index, keys, slot, grouped, counting)
-        place(handle, index, keys, rows, slot, row, h, grouped, counting)
+            evict(handle, index, keys, slot, grouped, counting, noting)
+        place(handle, index, keys, rows, slot, row, h, grouped, counting, noting)
     if grouped is not None:
         if counts[LIVE] == capacity:  # the next two to go
             fetch_members(index, counts[ADDED] % capacity, (counts[ADDED] + 1) % capacity)

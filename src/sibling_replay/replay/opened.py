@@ -10,6 +10,7 @@ from numba import njit
 from sibling_replay.replay.handles import open_columns, open_table, open_vector
 from sibling_replay.replay.index import Index
 from sibling_replay.replay.intern import KeyTable
+from sibling_replay.replay.notes import Notes
 from sibling_replay.replay.partition import Partition
 from sibling_replay.replay.payload import LAYOUT_COLUMNS
 
@@ -24,6 +25,7 @@ _PARTS: dict[str, Any] = {
     "outcomes": Partition,
     "outcome_keys": KeyTable,
     "group_outcomes": Partition,
+    "notes": Notes,
 }
 _ALONE = ("rows", "table", "outcome_table", "counts", "peaks", "stamps", "best")
 ORDER = (*(f"{part}.{name}" for part, kind in _PARTS.items() for name in kind._fields), *_ALONE)
@@ -31,6 +33,7 @@ KEYS = ORDER.index("keys.table")
 _OUTCOMES = ORDER.index("outcomes.items")
 OUTCOME_KEYS = ORDER.index("outcome_keys.table")
 _GROUP_OUTCOMES = ORDER.index("group_outcomes.items")
+_NOTES = ORDER.index("notes.columns")
 _ROWS, _TABLE, _OUTCOME_TABLE, _COUNTS, _PEAKS, _STAMPS, _BEST = (
     ORDER.index(name) for name in _ALONE
 )
@@ -82,6 +85,23 @@ def open_outcomes(handle):
 def open_group_outcomes(handle):
     """The partition of outcomes into groups."""
     return _open_partition(handle, _GROUP_OUTCOMES)
+
+
+@njit(cache=True, forceinline=True)
+def open_notes(handle):
+    """What a strategy has noted."""
+    return Notes(
+        open_vector(handle, _NOTES, np.float64),
+        open_vector(handle, _NOTES + 1, np.float64),
+        open_vector(handle, _NOTES + 2, np.float64),
+        open_vector(handle, _NOTES + 3, np.int64),
+        open_vector(handle, _NOTES + 4, np.float64),
+        open_vector(handle, _NOTES + 5, np.float64),
+        open_vector(handle, _NOTES + 6, np.int64),
+        open_vector(handle, _NOTES + 7, np.float64),
+        open_vector(handle, _NOTES + 8, np.float64),
+        open_vector(handle, _NOTES + 9, np.int64),
+    )
 
 
 @njit(cache=True, forceinline=True)

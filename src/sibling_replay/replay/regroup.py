@@ -66,7 +66,7 @@ def _in_mixed_groups(memory: Memory) -> I64:
 
 
 @njit(cache=True)
-def _place_anew(handle, slots, grouped, counting):
+def _place_anew(handle, slots, grouped, counting, noting):
     """Take entries, all there are of their groups, out and put each into the group of its key."""
     index = open_index(handle)
     keys = open_keys(handle, KEYS)
@@ -76,11 +76,11 @@ def _place_anew(handle, slots, grouped, counting):
     masses = np.empty(slots.size)
     for i in range(slots.size):
         masses[i] = index.tree[slots[i]]
-        evict(handle, index, keys, slots[i], grouped, counting)
+        evict(handle, index, keys, slots[i], grouped, counting, noting)
     for i in range(slots.size):
         row = rows[slots[i]].copy()
         h = hash_key(row, keys.spec)
-        place(handle, index, keys, rows, slots[i], row, h, grouped, counting)
+        place(handle, index, keys, rows, slots[i], row, h, grouped, counting, noting)
     counts[ADDED] = added
     groups = np.empty(slots.size, dtype=np.int64)
     look_up_groups(index, slots, groups)

@@ -17,6 +17,7 @@ from sibling_replay.replay.arrays import I64
 from sibling_replay.replay.index import groups_of
 from sibling_replay.replay.intern import fetch_key
 from sibling_replay.replay.memory import MOST_ADDED, Memory, evict, place
+from sibling_replay.replay.notes import NotesForm
 from sibling_replay.replay.opened import (
     ADDED,
     KEYS,
@@ -56,6 +57,7 @@ class SlotMemory(Memory):
         *,
         floors: Literal["slots", "groups"] | None = None,
         largest: bool = False,
+        notes: NotesForm | None = None,
     ) -> None:
         super().__init__(
             layout_of_keys(key_bytes, outcome_bytes),
@@ -65,6 +67,7 @@ class SlotMemory(Memory):
             floors=floors,
             any_order=True,
             largest=largest,
+            notes=notes,
         )
 
     @property
@@ -87,7 +90,7 @@ class SlotMemory(Memory):
 
 
 @njit(cache=True)
-def put_rows(handle, slots, rows, grouped, counting):
+def put_rows(handle, slots, rows, grouped, counting, noting):
     """Fill slots in order, whatever they hold."""
     counts = open_counts(handle)
     stamps = open_stamps(handle)
@@ -101,13 +104,13 @@ def put_rows(handle, slots, rows, grouped, counting):
         if stamps[slot] == MOST_ADDED:
             counts[LIVE] += 1
         else:
-            evict(handle, index, keys, slot, grouped, counting)
+            evict(handle, index, keys, slot, grouped, counting, noting)
         stamps[slot] = counts[ADDED]
-        place(handle, index, keys, open_rows(handle), slot, rows[i], h, grouped, counting)
+        place(handle, index, keys, open_rows(handle), slot, rows[i], h, grouped, counting, noting)
 
 
 @njit(cache=True)
-def remove_slots(handle, slots, grouped, counting):
+def remove_slots(handle, slots, grouped, counting, noting):
     """Empty those of the slots that hold an entry."""
     counts = open_counts(handle)
     stamps = open_stamps(handle)
@@ -117,7 +120,7 @@ def remove_slots(handle, slots, grouped, counting):
         slot = slots[i]
         if stamps[slot] == MOST_ADDED:
             continue
-        evict(handle, index, keys, slot, grouped, counting)
+        evict(handle, index, keys, slot, grouped, counting, noting)
         if index.slot_floors.size > 0:
             lower_min(index.slot_floors, index.levels, slot, np.inf)
         raise_sum(index.tree, index.levels, slot)

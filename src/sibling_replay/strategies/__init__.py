@@ -10,6 +10,7 @@ from sibling_replay.strategies.api import (
 )
 from sibling_replay.strategies.laws import Law
 from sibling_replay.strategies.prioritized import Prioritized
+from sibling_replay.strategies.rank_based import RankBased
 from sibling_replay.strategies.registry import find_strategy, register, registered
 from sibling_replay.strategies.sibling_average import SiblingAverage
 from sibling_replay.strategies.sibling_model import SiblingModel
@@ -23,6 +24,7 @@ __all__ = [
     "Law",
     "Needs",
     "Prioritized",
+    "RankBased",
     "Refresh",
     "SiblingAverage",
     "SiblingModel",

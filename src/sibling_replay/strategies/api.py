@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -22,6 +22,9 @@ from sibling_replay.strategies.view import Stream, View
 from sibling_replay.strategies.weights import NORMALIZATIONS
 
 Normalize: TypeAlias = Literal["batch", "buffer"] | None
+Initial: TypeAlias = Literal["largest", "recent", "median"]
+INITIALS = ("largest", "recent", "median")
+Values: TypeAlias = Callable[[I64], F64]
 Signals: TypeAlias = Mapping[str, F64]
 
 
@@ -40,7 +43,17 @@ class Needs:
     shifts: bool = False  # targets with something added
     signed: bool = False  # TD errors with their sign
     signals: tuple[str, ...] = ()  # arrays beside the TD errors, one number a row, by name
+    columns: Mapping[str, float] = field(default_factory=dict)
+    """Numbers the buffer keeps a slot, by name, and what a newcomer's is (NaN or infinity: none
+    yet). Of each column it keeps count, sum and sum of squares of every group."""
+    scores: bool = False  # a score a group, and a tree over groups with leaves n_g^kappa v_g^alpha
+    kappa: float = 0.0
+    sweep: int = 0  # refreshes from one `rescore` to the next; 0: never
     host_may_draw: bool = False  # a host's own uniform draw is the same thing
+
+    def __post_init__(self) -> None:
+        if self.scores and not self.groups:
+            raise ValueError("scores are of groups: a strategy that needs them needs groups")
 
 
 class Terms(NamedTuple):
@@ -70,10 +83,14 @@ class Draw:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Refresh:
-    """What the buffer is to write. Of a slot named twice the last stays."""
+    """What the buffer is to write: to slots, priorities and numbers of columns; to groups, scores.
+    Of a slot or group named twice the last stays."""
 
-    slots: I64
-    priorities: F64  # raw: the buffer raises them to alpha
+    slots: I64 | None = None
+    priorities: F64 | None = None  # a slot each; raw: the buffer raises them to alpha
+    columns: Mapping[str, F64] = field(default_factory=dict)  # name -> a number a slot
+    groups: I64 | None = None
+    scores: F64 | None = None  # a group each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +101,8 @@ class Strategy(ABC):
     epsilon: added to the absolute TD error to make a priority (paper 1e-6).
     normalize: divide weights by the largest of the minibatch ("batch", the paper), by the largest
         any entry of the buffer could have ("buffer"), or not at all (None).
+    initial: the priority of a new entry: the largest ever assigned ("largest", the paper), the
+        largest of late ("recent"), or the median of the stored ones ("median").
 
     To write one, derive from this class, state `needs`, and define `draw`, `refresh` and `law`
     with NumPy; `@register` it so that files and commands find it by `name`. Options of your own
@@ -94,6 +113,7 @@ class Strategy(ABC):
     alpha: float = 0.6
     epsilon: float = 1e-6
     normalize: Normalize = "batch"
+    initial: Initial = "largest"
 
     name: ClassVar[str]  # in files, commands and messages; by default that of the class
 
@@ -117,6 +137,8 @@ class Strategy(ABC):
             )
         if self.normalize not in NORMALIZATIONS:
             raise ValueError(f'normalize must be "batch", "buffer" or None, not {self.normalize!r}')
+        if self.initial not in INITIALS:
+            raise ValueError(f"initial must be one of {', '.join(INITIALS)}, not {self.initial!r}")
 
     @property
     def needs(self) -> Needs:
@@ -139,6 +161,11 @@ class Strategy(ABC):
         Rows whose trained slot was overwritten since the draw have been left out. Anchors and
         outcome slots that were are -1, and such terms are gone; groups are those of now.
         """
+        return None
+
+    def rescore(self, view: View, values: Values | None) -> Refresh | None:
+        """Everything anew, every `needs.sweep` refreshes: what was last refreshed long ago is
+        stale. `values(slots)` gives the learner's present values, if the buffer knows them."""
         return None
 
     @abstractmethod

@@ -9,19 +9,30 @@ import numpy as np
 from sibling_replay.replay.arrays import F64, I64
 from sibling_replay.replay.batch import Batch, Outcomes
 from sibling_replay.replay.memory import Memory
+from sibling_replay.replay.notes import SWEEP_CLOCK
 from sibling_replay.rng import Uniforms
 from sibling_replay.strategies.api import Strategy
 from sibling_replay.strategies.guard import refuse_invalid
+from sibling_replay.strategies.noting import set_start
 from sibling_replay.strategies.over_memory import (
     count_outcomes,
     draw_batch,
     list_outcomes,
     list_subsets,
+    note_batch,
+    note_slots,
+    rank_all,
     refresh_batch,
     refresh_members,
     refresh_slots,
 )
-from sibling_replay.strategies.recipe import ALL_AVERAGED, GROUP_MEAN, LARGEST, NOTHING
+from sibling_replay.strategies.recipe import (
+    ALL_AVERAGED,
+    GROUP_MEAN,
+    LARGEST,
+    NOTED,
+    NOTHING,
+)
 from sibling_replay.strategies.steps import first_invalid
 from sibling_replay.strategies.weights import NORMALIZATIONS
 
@@ -29,19 +40,16 @@ from sibling_replay.strategies.weights import NORMALIZATIONS
 class CompiledReplay:
     """Draws and refreshes by a strategy's recipe."""
 
-    __slots__ = (
-        "_alpha", "_anchors", "_averages", "_epsilon", "_name", "_normalize", 
-        "_refreshed", "_subset", "_trained", "_uniforms", "_weights",
-    )  # fmt: skip
-
     def __init__(self, strategy: Strategy, capacity: int) -> None:
         recipe = strategy.recipe
         assert recipe is not None
         self._name = strategy.name
+        self._strategy = strategy
+        self._starts = strategy.initial != "largest"
         self._alpha, self._epsilon = strategy.alpha, strategy.epsilon
         self._normalize = NORMALIZATIONS[strategy.normalize]
         # As plain attributes: looking them up in the recipe at every draw takes as long as drawing.
-        self._anchors, self._trained, self._weights, self._refreshed, self._subset = recipe
+        self._anchors, self._trained, self._weights, self._refreshed, self._subset, _ = recipe
         # Where every group fits, subsets take no random numbers.
         self._uniforms = recipe.uniforms if recipe.subset < capacity else 1
         self._averages = recipe.averages
@@ -95,7 +103,11 @@ class CompiledReplay:
                 outcomes.refuse_unaveraged(self._name)
                 if outcomes.remembered is not None:
                     self._refresh_averaged(memory, batch, outcomes, errors)
+                    set_start(memory, self._strategy, errors)
                     return
+        if self._refreshed == NOTED:
+            self._note(memory, batch, errors)
+            return
         # A batch that was not drawn (`batch_of`) has nothing averaged: its own slots are refreshed.
         rule = LARGEST if self._refreshed == ALL_AVERAGED else self._refreshed
         invalid = refresh_batch(
@@ -103,6 +115,21 @@ class CompiledReplay:
         )
         if invalid != -1:
             refuse_invalid(batch.slots, errors, invalid)
+        if self._starts:
+            set_start(memory, self._strategy, errors)
+
+    def _note(self, memory: Memory, batch: Batch, errors: F64) -> None:
+        invalid = note_batch(memory.handle, batch.block, errors)
+        if invalid != -1:
+            refuse_invalid(batch.slots, errors, invalid)
+        self._sweep(memory)
+
+    def _sweep(self, memory: Memory) -> None:
+        """Count a refresh, and rank everything if it is time."""
+        clock = memory.notes.clock
+        clock[SWEEP_CLOCK] += 1
+        if clock[SWEEP_CLOCK] % self._strategy.needs.sweep == 0:
+            rank_all(memory.handle, memory.live_slots, self._alpha)
 
     def _refresh_averaged(
         self, memory: Memory, batch: Batch, outcomes: Outcomes, errors: F64
@@ -126,6 +153,11 @@ class CompiledReplay:
         """Refresh slots read at a date. Returns what `over_memory.refresh_slots` does."""
         if self._refreshed == NOTHING:
             return int(first_invalid(errors))
+        if self._refreshed == NOTED:
+            invalid = int(note_slots(memory.handle, slots, errors, date))
+            if invalid == -1:
+                self._sweep(memory)
+            return invalid
         return int(
             refresh_slots(
                 memory.handle, slots, errors, date, self._refreshed, self._alpha, self._epsilon

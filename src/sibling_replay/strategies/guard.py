@@ -49,6 +49,17 @@ class _Said:
             self.wrong(f"{name} with slot {outside[0]}, which holds no entry")
         return slots
 
+    def groups(self, given: Any) -> I64:
+        """Groups that have members."""
+        groups: I64 = self._array("groups", given, "iu", None).astype(np.int64)
+        sizes = self._memory.index.vec[:, 0]
+        outside = groups[(groups < 0) | (groups >= sizes.size)]
+        if outside.size == 0:
+            outside = groups[sizes[groups] == 0]
+        if outside.size:
+            self.wrong(f"group {outside[0]}, which has no members")
+        return groups
+
     def numbers(self, name: str, given: Any, count: int | None) -> F64:
         """Finite numbers, `count` of them."""
         array: F64 = self._array(name, given, "fiu", count).astype(np.float64)
@@ -111,16 +122,37 @@ def _checked_terms(said: _Said, given: Terms, size: int) -> Terms:
     return Terms(starts, slots, shares)
 
 
-def checked_refresh(strategy: Strategy, memory: Memory, given: Any) -> Refresh:
+def checked_refresh(
+    strategy: Strategy, memory: Memory, given: Any, method: str = "refresh"
+) -> Refresh:
     """A refresh whose slots hold entries and whose priorities can be drawn by."""
-    said = _Said(strategy, "refresh", memory)
+    said = _Said(strategy, method, memory)
     if not isinstance(given, Refresh):
         said.wrong(f"{given!r}, expected a Refresh or None")
-    slots = said.slots("slots", given.slots, None)
-    priorities = said.numbers("priorities", given.priorities, slots.size)
-    if (priorities <= 0.0).any():
-        said.wrong(f"priorities with {priorities.min()}: they must be positive")
-    return Refresh(slots=slots, priorities=priorities)
+    slots = said.slots("slots", () if given.slots is None else given.slots, None)
+    priorities = None
+    if given.priorities is not None:
+        priorities = said.numbers("priorities", given.priorities, slots.size)
+        if (priorities <= 0.0).any():
+            said.wrong(f"priorities with {priorities.min()}: they must be positive")
+    unknown = [name for name in given.columns if name not in memory.noted]
+    if unknown:
+        said.wrong(f"columns {unknown}, which its `needs` do not name")
+    columns = {
+        name: said.numbers(f"column {name}", column, slots.size)
+        for name, column in given.columns.items()
+    }
+    groups = scores = None
+    if given.groups is not None or given.scores is not None:
+        if memory.notes.scores.size == 0:
+            said.wrong("scores, but its `needs` do not name them, or no groups are kept")
+        groups = said.groups(given.groups)
+        scores = said.numbers("scores", given.scores, groups.size)
+        if (scores <= 0.0).any():
+            said.wrong(f"scores with {scores.min()}: they must be positive")
+    return Refresh(
+        slots=slots, priorities=priorities, columns=columns, groups=groups, scores=scores
+    )
 
 
 def checked_law(strategy: Strategy, view: View, size: int) -> Law:

@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from sibling_replay.replay.memory import MOST_ADDED, overwritten
+from sibling_replay.replay.notes import write_column
 from sibling_replay.replay.opened import (
     ADDED,
     DROPPED,
@@ -17,6 +18,7 @@ from sibling_replay.replay.opened import (
     open_group_outcomes,
     open_index,
     open_layout,
+    open_notes,
     open_outcomes,
     open_peaks,
     open_rows,
@@ -101,15 +103,16 @@ def _note_peak(peaks, priority, mass):
 
 
 @njit(cache=True)
-def refresh_slots(handle, slots, errors, added, refreshed, alpha, epsilon):
-    """Give slots drawn after `added` additions new priorities.
+def _keep_current(handle, slots, errors, added, kept_slots, kept_errors):
+    """Slots drawn after `added` additions that have not been overwritten since, and their errors;
+    the others are counted as dropped.
 
-    Slots that have been overwritten since are dropped and counted. Returns -1; or, with nothing
-    changed, the place of the first invalid error, or -2 minus the place of a slot without entry.
+    Returns how many, and -1; or, with nothing changed, the place of the first invalid error, or -2
+    minus the place of a slot without entry.
     """
     invalid = steps.first_invalid(errors)
     if invalid >= 0:
-        return invalid
+        return 0, invalid
     counts = open_counts(handle)
     now = counts[ADDED]
     capacity = open_rows(handle).shape[0]
@@ -117,12 +120,10 @@ def refresh_slots(handle, slots, errors, added, refreshed, alpha, epsilon):
     bound = counts[LIVE] if stamps.size == 0 else capacity  # an empty slot's stamp is of no draw
     for b in range(slots.size):
         if not 0 <= slots[b] < bound:
-            return -2 - b
+            return 0, -2 - b
         # nothing has been removed since the draw, so it cannot have been drawn
         if now == added and stamps.size > 0 and stamps[slots[b]] == MOST_ADDED:
-            return -2 - b
-    kept_slots = np.empty(slots.size, dtype=np.int64)
-    kept_errors = np.empty(slots.size)
+            return 0, -2 - b
     kept = 0
     for b in range(slots.size):
         if now != added and overwritten(stamps, slots[b], added, now, capacity):
@@ -131,8 +132,18 @@ def refresh_slots(handle, slots, errors, added, refreshed, alpha, epsilon):
         kept_errors[kept] = errors[b]
         kept += 1
     counts[DROPPED] += slots.size - kept
-    if kept == 0:
-        return -1
+    return kept, -1
+
+
+@njit(cache=True)
+def refresh_slots(handle, slots, errors, added, refreshed, alpha, epsilon):
+    """Give slots drawn after `added` additions new priorities. Returns the second of what
+    `_keep_current` does."""
+    kept_slots = np.empty(slots.size, dtype=np.int64)
+    kept_errors = np.empty(slots.size)
+    kept, invalid = _keep_current(handle, slots, errors, added, kept_slots, kept_errors)
+    if invalid != -1 or kept == 0:
+        return invalid
     priorities = np.empty(kept)
     masses = np.empty(kept)
     largest = steps.write_masses(kept_errors[:kept], alpha, epsilon, priorities, masses)
@@ -142,6 +153,34 @@ def refresh_slots(handle, slots, errors, added, refreshed, alpha, epsilon):
         open_index(handle), refreshed, kept_slots[:kept], groups, masses, open_best(handle)
     )
     return -1
+
+
+@njit(cache=True)
+def note_batch(handle, block, errors):
+    """Note the sizes of a batch's errors in the first column. Returns as `refresh_slots` does."""
+    rows, _ = open_header(block, errors.size)
+    return note_slots(handle, rows.slots, errors, block.view(np.int64)[DATE])
+
+
+@njit(cache=True)
+def note_slots(handle, slots, errors, added):
+    """The same for slots drawn after `added` additions."""
+    kept_slots = np.empty(slots.size, dtype=np.int64)
+    kept_errors = np.empty(slots.size)
+    kept, invalid = _keep_current(handle, slots, errors, added, kept_slots, kept_errors)
+    if invalid != -1:
+        return invalid
+    for i in range(kept):
+        kept_errors[i] = abs(kept_errors[i])
+    write_column(open_notes(handle), open_index(handle), 0, kept_slots[:kept], kept_errors[:kept])
+    return -1
+
+
+@njit(cache=True)
+def rank_all(handle, slots, alpha):
+    """Masses of all that is stored by the rank of what was noted."""
+    notes = open_notes(handle)
+    steps.rank(open_index(handle), slots, notes.columns, alpha)
 
 
 @njit(cache=True)

@@ -20,8 +20,8 @@ ANCHOR, SIBLING, OUTCOME, GROUP_MEAN, SUBSET_MEAN = range(5)
 NO_WEIGHTS, OWN_MASS, GROUP_MASS = range(3)
 
 # Which entries TD errors refresh: none; the trained ones, of several errors for one entry the last
-# or the largest; all that were averaged, the largest.
-NOTHING, LAST, LARGEST, ALL_AVERAGED = range(4)
+# or the largest; all that were averaged, the largest. Or they are only noted, for a sweep.
+NOTHING, LAST, LARGEST, ALL_AVERAGED, NOTED = range(5)
 
 
 class Recipe(NamedTuple):
@@ -32,6 +32,7 @@ class Recipe(NamedTuple):
     weights: int = OWN_MASS
     refreshed: int = LAST
     subset: int = 0  # siblings in a SUBSET_MEAN
+    ranked_every: int = 0  # refreshes after which masses become rank^-alpha of what was noted
 
     @property
     def uniforms(self) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 from sibling_replay.strategies.api import Strategy
 from sibling_replay.strategies.compiled import CompiledReplay
+from sibling_replay.strategies.noting import notes_form
 from sibling_replay.strategies.recipe import ALL_AVERAGED, GROUP_MASS, LARGEST, OWN_MASS
 from sibling_replay.strategies.scripted import ScriptedReplay
 
@@ -24,12 +25,15 @@ def kept_for(strategy: Strategy) -> dict[str, Any]:
 
     floors: of what it must know the least mean mass, to divide weights by the largest there is.
     largest: scratch, where of several priorities for one entry the largest stays.
+    notes: columns, scores, and how newcomers start.
     """
     recipe = strategy.recipe
+    notes = notes_form(strategy)
     if recipe is None:
-        return {"floors": None, "largest": False}
+        return {"floors": None, "largest": False, "notes": notes}
     by_buffer = strategy.normalize == "buffer"
     return {
         "floors": _FLOORS.get(recipe.weights) if by_buffer else None,
         "largest": recipe.refreshed in (LARGEST, ALL_AVERAGED),
+        "notes": notes,
     }

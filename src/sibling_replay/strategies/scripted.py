@@ -12,11 +12,13 @@ import numpy as np
 from sibling_replay.replay.arrays import F64, I64
 from sibling_replay.replay.batch import Batch, Outcomes
 from sibling_replay.replay.memory import MOST_ADDED, Memory
+from sibling_replay.replay.notes import SWEEP_CLOCK
 from sibling_replay.replay.opened import DROPPED
 from sibling_replay.rng import Uniforms
-from sibling_replay.strategies.api import Draw, Refresh, Strategy, Terms
+from sibling_replay.strategies.api import Draw, Refresh, Strategy, Terms, Values
 from sibling_replay.strategies.guard import checked_draw, checked_refresh, refuse_invalid
-from sibling_replay.strategies.over_memory import assign_priorities, find_stale, write_batch
+from sibling_replay.strategies.noting import set_start, write_refresh
+from sibling_replay.strategies.over_memory import find_stale, write_batch
 from sibling_replay.strategies.view import Stream, View
 
 _ENOUGH_ERRORS = 1_000  # all of one sign, before a strategy that needs signs says so
@@ -29,6 +31,7 @@ class ScriptedReplay:
         if type(strategy).draw is Strategy.draw:
             raise TypeError(f"{strategy.name} defines no draw: it cannot be used")
         self._strategy = strategy
+        self.values: Values | None = None  # of the learner, by slot
         self._unsigned = 0  # errors seen, as long as none was negative
 
     def draw(self, memory: Memory, size: int, beta: float, uniforms: Uniforms) -> Batch:
@@ -102,9 +105,21 @@ class ScriptedReplay:
             except BaseException:
                 memory.counts[DROPPED] -= dropped
                 raise
-            assign_priorities(
-                memory.handle, refresh.slots, refresh.priorities, self._strategy.alpha
-            )
+            write_refresh(memory, refresh, self._strategy.alpha)
+        self._sweep(memory)
+        set_start(memory, self._strategy, errors)
+
+    def _sweep(self, memory: Memory) -> None:
+        """Count a refresh, and rescore everything if it is time."""
+        every = self._strategy.needs.sweep
+        if not every:
+            return
+        memory.notes.clock[SWEEP_CLOCK] += 1
+        if memory.notes.clock[SWEEP_CLOCK] % every == 0 and memory.live:
+            said = self._strategy.rescore(View(memory), self.values)
+            if said is not None:
+                refresh = checked_refresh(self._strategy, memory, said, "rescore")
+                write_refresh(memory, refresh, self._strategy.alpha)
 
     def _watch_signs(self, errors: F64) -> None:
         """Warn once if a strategy that needs signs sees none."""

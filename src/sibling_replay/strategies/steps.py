@@ -190,6 +190,26 @@ def write_masses(errors, alpha, epsilon, priorities, masses):
     return largest
 
 
+@njit(cache=True)
+def rank(index, slots, noted, alpha):
+    """Masses rank^-alpha by falling numbers; of equal ones the lower slot ranks first. `slots` are
+    all that hold an entry, `noted` a number for every slot."""
+    falling = np.empty(slots.size)
+    for i in range(slots.size):
+        falling[i] = -noted[slots[i]]
+    order = np.argsort(falling, kind="mergesort")
+    ranked = np.empty(slots.size, dtype=np.int64)
+    groups = np.empty(slots.size, dtype=np.int64)
+    priorities = np.empty(slots.size)
+    masses = np.empty(slots.size)
+    for i in range(slots.size):
+        ranked[i] = slots[order[i]]
+        priorities[i] = 1.0 / (i + 1)
+    write_powers(priorities, alpha, masses)
+    look_up_groups(index, ranked, groups)
+    assign(index, ranked, groups, masses)
+
+
 @njit(cache=True, forceinline=True)
 def refresh_slots(index, refreshed, slots, groups, masses, best):
     """Give live slots their new masses: of several for one slot the last, or the largest.

@@ -10,6 +10,7 @@ from sibling_replay.replay.index import find, pick_all, sum_of
 from sibling_replay.replay.memory import Memory
 from sibling_replay.replay.opened import open_index
 from sibling_replay.replay.partition import member
+from sibling_replay.replay.tree import find as find_leaves
 from sibling_replay.rng import Uniforms
 
 
@@ -81,6 +82,53 @@ class View:
         slots = np.empty(wanted.size, dtype=np.int64)
         _find(self._memory.handle, wanted, slots)
         return slots
+
+    # --------------------------------------------------------------------- notes
+
+    def column(self, name: str) -> F64:
+        """[capacity] a column of the strategy's own; cannot be written."""
+        place = self._place(name)
+        column = self._memory.notes.columns[place * self.capacity : (place + 1) * self.capacity]
+        column.flags.writeable = False
+        return column
+
+    def column_sums(self, name: str, groups: I64) -> tuple[F64, F64, F64]:
+        """Of a column, for each group: how many members have a number, the sum of these, and the
+        sum of their squares."""
+        if not self._memory.grouped:
+            raise ValueError("sums are by group, and no groups are kept")
+        sums = self._memory.notes.sums.reshape(len(self._memory.noted), 3, -1)[self._place(name)]
+        count, total, squares = sums[:, groups]
+        return count, total, squares
+
+    def _place(self, name: str) -> int:
+        if name not in self._memory.noted:
+            raise KeyError(f"no column {name!r}: the strategy's needs name {self._memory.noted}")
+        return self._memory.noted.index(name)
+
+    def scores(self, groups: I64) -> F64:
+        """The scores of groups."""
+        return np.array(self._memory.notes.scores[groups])
+
+    def group_leaves(self, groups: I64) -> F64:
+        """n_g^kappa v_g^alpha of groups."""
+        return np.array(self._memory.notes.tree[groups])
+
+    @property
+    def group_total(self) -> float:
+        """The sum of all leaves of the tree over groups."""
+        return float(self._memory.notes.tree[-1])
+
+    def find_groups(self, targets: F64) -> I64:
+        """The groups on which targets from 0 to `group_total` fall."""
+        wanted = np.array(targets, dtype=np.float64)
+        total = self.group_total
+        if not (total > 0.0 and (wanted >= 0.0).all() and (wanted <= total).all()):
+            raise ValueError(f"targets of a tree of {total} must be from 0 to that, not {targets}")
+        groups = np.empty(wanted.size, dtype=np.int64)
+        notes = self._memory.notes
+        find_leaves(notes.tree, notes.levels, wanted, groups)
+        return groups
 
     # -------------------------------------------------------------------- groups
 

@@ -20,6 +20,7 @@ from sibling_replay.strategies.recipe import (
     ALL_AVERAGED,
     GROUP_MEAN,
     LARGEST,
+    NOTED,
     NOTHING,
     SUBSET_MEAN,
     Recipe,
@@ -30,6 +31,7 @@ from sibling_replay.strategies.steps import (
     first_invalid,
     list_counted_outcomes,
     list_subsets,
+    rank,
     refresh_members,
     refresh_slots,
     write_masses,
@@ -62,6 +64,7 @@ class Memory(NamedTuple):
     counts: NDArray[np.int64]  # [G * width] live entries with each outcome
     best: NDArray[np.float64]  # [slots or groups] scratch of `refresh`, zero between calls
     stamps: NDArray[np.int64]  # none: slots are filled in a ring
+    noted: NDArray[np.float64]  # [capacity] |td| of each entry, infinite at first; for ranks
 
 
 class Batch(NamedTuple):
@@ -112,6 +115,7 @@ def new_memory(capacity: int, n_groups: int, width: int, grouped: bool) -> Memor
         counts=np.zeros(n_groups * width, np.int64),
         best=np.zeros(max(capacity, n_groups)),
         stamps=np.zeros(0, np.int64),
+        noted=np.full(capacity, np.inf),
     )
 
 
@@ -175,14 +179,20 @@ def draw(memory, batch, recipe, live, beta, rng):
 
 
 @njit(**_KERNEL)
-def refresh(memory, batch, recipe, alpha, epsilon):
-    """Write priorities back. Returns the row with the largest."""
+def refresh(memory, batch, recipe, alpha, epsilon, live, updates):
+    """Write priorities back, after so many updates. Returns the row with the largest."""
     if first_invalid(batch.td) >= 0:
         raise ValueError("a TD error is not finite: training has diverged")
     largest = write_masses(batch.td, alpha, epsilon, batch.priorities, batch.masses)
     index = memory.entries
     if recipe.refreshed == ALL_AVERAGED and recipe.trained == GROUP_MEAN:
         refresh_members(index, batch.groups, batch.masses, memory.best, memory.stamps, 0, 0, 0)
+    elif recipe.refreshed == NOTED:
+        for b in range(batch.slots.size):
+            memory.noted[batch.slots[b]] = abs(np.float64(batch.td[b]))
+        if updates % recipe.ranked_every == 0:
+            rank(index, np.arange(live), memory.noted, alpha)
+        batch.priorities[largest] = 0.0  # ranks are priorities, and none is above the first
     elif recipe.refreshed != NOTHING:
         every = recipe.refreshed == ALL_AVERAGED
         count = batch.starts[batch.slots.size] if every else batch.slots.size

@@ -15,7 +15,7 @@ from typing import Any
 from numba import njit
 
 METHODS = ("DDQN", "PER", "SAMPLE", "MODEL", "AVG", "AVG-g2", "AVG-g4")
-"""The methods the paper names; any other `AVG-gK` is understood as well."""
+"""The methods the paper names. Any other `AVG-gK` is understood, and RANK, rank-based PER."""
 
 ENVIRONMENTS = {
     "OutlierBandit": "sibling_replay/OutlierBandit-v0",
@@ -25,7 +25,7 @@ ENVIRONMENTS = {
 }
 """The paper's names of its tabular environments, and the ids Gymnasium knows them by."""
 
-_METHOD = re.compile(r"DDQN|PER|SAMPLE|MODEL|AVG|AVG-g([1-9][0-9]*)")
+_METHOD = re.compile(r"DDQN|PER|RANK|SAMPLE|MODEL|AVG|AVG-g([1-9][0-9]*)")
 
 
 @njit(cache=True)

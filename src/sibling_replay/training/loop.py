@@ -175,6 +175,7 @@ def _add(memory, clock, settings, group, outcome):
     memory.counts[outcome] += 1
     if prioritized:
         insert(memory.entries, slot, group, clock.largest_mass)
+        memory.noted[slot] = np.inf
 
 
 @njit(**_KERNEL)
@@ -203,7 +204,15 @@ def _update(run):
         settings.grad_clip,
     )
     if settings.recipe.refreshed != NOTHING:
-        row = refresh(run.memory, run.batch, settings.recipe, settings.alpha, settings.epsilon)
+        row = refresh(
+            run.memory,
+            run.batch,
+            settings.recipe,
+            settings.alpha,
+            settings.epsilon,
+            clock.live,
+            clock.updates,
+        )
         if run.batch.priorities[row] > clock.largest:
             clock.largest = run.batch.priorities[row]
             clock.largest_mass = run.batch.masses[row]

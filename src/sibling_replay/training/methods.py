@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from sibling_replay import (
     Prioritized,
+    RankBased,
     SiblingAverage,
     SiblingModel,
     SiblingSample,
@@ -17,6 +18,7 @@ from sibling_replay.training.config import RunConfig
 KINDS: dict[str, Callable[..., Strategy]] = {
     "DDQN": Uniform,
     "PER": Prioritized,
+    "RANK": RankBased,
     "SAMPLE": SiblingSample,
     "MODEL": SiblingModel,
 }
