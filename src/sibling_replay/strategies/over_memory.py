@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from sibling_replay.replay.inner import inner
 from sibling_replay.replay.memory import MOST_ADDED, overwritten
 from sibling_replay.replay.opened import (
     ADDED,
@@ -24,8 +25,9 @@ from sibling_replay.replay.opened import (
 )
 from sibling_replay.replay.partition import member
 from sibling_replay.replay.payload import gather
+from sibling_replay.replay.views import part
 from sibling_replay.strategies import steps
-from sibling_replay.strategies.header import DATE, open_header
+from sibling_replay.strategies.header import open_date, open_header
 from sibling_replay.strategies.power import GREATEST, write_powers
 from sibling_replay.strategies.recipe import BY_MASS, LAST, Recipe
 
@@ -41,10 +43,19 @@ def draw_batch(
     if anchors == BY_MASS and not index.tree[-1] > 0.0:
         return False
     rows, fields = open_header(block, size)
-    block.view(np.int64)[DATE] = counts[ADDED]
+    open_date(block)[0] = counts[ADDED]
     recipe = Recipe(anchors, trained, weights, 0, subset)
     scattered = open_stamps(handle).size > 0
-    steps.draw_rows(index, recipe, counts[LIVE], scattered, uniforms[start:], beta, normalize, rows)
+    steps.draw_rows(
+        index,
+        recipe,
+        counts[LIVE],
+        scattered,
+        part(uniforms, start, uniforms.size - start),
+        beta,
+        normalize,
+        rows,
+    )
     gather(open_rows(handle), open_layout(handle), rows.slots, rows.outcome_slots, block, fields)
     return True
 
@@ -53,7 +64,7 @@ def draw_batch(
 def write_batch(handle, slots, anchors, outcome_slots, weights, block):
     """Fill a batch with what somebody else has drawn."""
     rows, fields = open_header(block, slots.size)
-    block.view(np.int64)[DATE] = open_counts(handle)[ADDED]
+    open_date(block)[0] = open_counts(handle)[ADDED]
     for b in range(slots.size):
         rows.slots[b] = slots[b]
         rows.anchors[b] = anchors[b]
@@ -87,26 +98,23 @@ def list_outcomes(handle, groups, starts, slots, shares):
 def list_subsets(handle, groups, uniforms, start, wanted, starts, slots, shares):
     """A uniform subset of each group, with random numbers from `start` on."""
     index = open_index(handle)
-    steps.list_subsets(index, groups, uniforms[start:], wanted, starts, slots, shares)
+    steps.list_subsets(
+        index, groups, part(uniforms, start, uniforms.size - start), wanted, starts, slots, shares
+    )
 
 
 # ------------------------------------------------------------------------------------- refresh
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def _note_peak(peaks, priority, mass):
     if priority > peaks[MAX_PRIORITY]:
         peaks[MAX_PRIORITY] = priority
         peaks[MAX_MASS] = mass
 
 
-@njit(cache=True)
-def refresh_slots(handle, slots, errors, added, refreshed, alpha, epsilon):
-    """Give slots drawn after `added` additions new priorities.
-
-    Slots that have been overwritten since are dropped and counted. Returns -1; or, with nothing
-    changed, the place of the first invalid error, or -2 minus the place of a slot without entry.
-    """
+@inner(forceinline=True)
+def _refresh(handle, slots, errors, added, refreshed, alpha, epsilon):
     invalid = steps.first_invalid(errors)
     if invalid >= 0:
         return invalid
@@ -135,22 +143,30 @@ def refresh_slots(handle, slots, errors, added, refreshed, alpha, epsilon):
         return -1
     priorities = np.empty(kept)
     masses = np.empty(kept)
-    largest = steps.write_masses(kept_errors[:kept], alpha, epsilon, priorities, masses)
+    largest = steps.write_masses(part(kept_errors, 0, kept), alpha, epsilon, priorities, masses)
     _note_peak(open_peaks(handle), priorities[largest], masses[largest])
     groups = np.empty(kept, dtype=np.int64)
     steps.refresh_slots(
-        open_index(handle), refreshed, kept_slots[:kept], groups, masses, open_best(handle)
+        open_index(handle), refreshed, part(kept_slots, 0, kept), groups, masses, open_best(handle)
     )
     return -1
+
+
+@njit(cache=True)
+def refresh_slots(handle, slots, errors, added, refreshed, alpha, epsilon):
+    """Give slots drawn after `added` additions new priorities.
+
+    Slots that have been overwritten since are dropped and counted. Returns -1; or, with nothing
+    changed, the place of the first invalid error, or -2 minus the place of a slot without entry.
+    """
+    return _refresh(handle, slots, errors, added, refreshed, alpha, epsilon)
 
 
 @njit(cache=True)
 def refresh_batch(handle, block, errors, refreshed, alpha, epsilon):
     """Refresh the trained slots of a batch, given its block."""
     rows, _ = open_header(block, errors.size)
-    return refresh_slots(
-        handle, rows.slots, errors, block.view(np.int64)[DATE], refreshed, alpha, epsilon
-    )
+    return _refresh(handle, rows.slots, errors, open_date(block)[0], refreshed, alpha, epsilon)
 
 
 @njit(cache=True)
@@ -189,7 +205,7 @@ def refresh_members(handle, groups, group_sizes, errors, added, alpha, epsilon):
     return -1
 
 
-@njit(cache=True)
+@inner()
 def _any_older(index, group, stamps, added, now, capacity):
     """Whether a group has a member from before `added` additions."""
     for k in range(index.vec[group, 0]):
