@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numba import carray, njit, types  # type: ignore[attr-defined]
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from sibling_replay.replay.arrays import I64
+from sibling_replay.replay.views import new_view
 
 
 def handle_of(arrays: Sequence[NDArray[Any]]) -> I64:
@@ -29,26 +30,44 @@ def handle_of(arrays: Sequence[NDArray[Any]]) -> I64:
 
 
 @intrinsic
-def _as_pointer(typingctx: Any, address: Any) -> Any:
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
-
-    return types.voidptr(types.int64), codegen
-
-
-@njit(cache=True, forceinline=True)
-def open_vector(handle, which, dtype):
+def open_vector(typingctx: Any, handle: Any, which: Any, dtype: Any) -> Any:
     """Array `which` of a handle, in one dimension."""
-    return carray(_as_pointer(handle[which, 0]), handle[which, 1], dtype)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data, size = _entry(context, builder, signature, arguments)
+        return new_view(context, builder, signature.return_type, data, [size])
+
+    return types.Array(dtype.dtype, 1, "C")(handle, types.int64, dtype), codegen
 
 
-@njit(cache=True, forceinline=True)
-def open_table(handle, which, width, dtype):
+@intrinsic
+def open_table(typingctx: Any, handle: Any, which: Any, width: Any, dtype: Any) -> Any:
     """Array `which` of a handle, as rows of `width`."""
-    return carray(_as_pointer(handle[which, 0]), (handle[which, 1] // width, width), dtype)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data, size = _entry(context, builder, signature, arguments)
+        shape = [builder.sdiv(size, arguments[2]), arguments[2]]
+        return new_view(context, builder, signature.return_type, data, shape)
+
+    return types.Array(dtype.dtype, 2, "C")(handle, types.int64, types.int64, dtype), codegen
 
 
-@njit(cache=True, forceinline=True)
-def open_columns(handle, which, count, dtype):
+@intrinsic
+def open_columns(typingctx: Any, handle: Any, which: Any, count: Any, dtype: Any) -> Any:
     """Array `which` of a handle, as `count` columns, each in one piece."""
-    return carray(_as_pointer(handle[which, 0]), (count, handle[which, 1] // count), dtype)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data, size = _entry(context, builder, signature, arguments)
+        shape = [arguments[2], builder.sdiv(size, arguments[2])]
+        return new_view(context, builder, signature.return_type, data, shape)
+
+    return types.Array(dtype.dtype, 2, "C")(handle, types.int64, types.int64, dtype), codegen
+
+
+def _entry(context: Any, builder: Any, signature: Any, arguments: Any) -> tuple[Any, Any]:
+    """The address of an array, as a pointer, and its size."""
+    table = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+    place = builder.shl(arguments[1], arguments[1].type(1))
+    address = builder.load(builder.gep(table, [place]))
+    size = builder.load(builder.gep(table, [builder.add(place, place.type(1))]))
+    return builder.inttoptr(address, cgutils.voidptr_t), size

@@ -19,6 +19,7 @@ from numba import njit
 
 from sibling_replay.replay.arrays import F64, I32, I64
 from sibling_replay.replay.doubles import load_double, store_double
+from sibling_replay.replay.inner import inner
 from sibling_replay.replay.partition import (
     CLASS_BITS,
     Partition,
@@ -88,7 +89,7 @@ def new_index(
     )
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def groups_of(index):
     """The partition of slots into groups."""
     return Partition(index.items, index.vec, index.pool, index.heads)
@@ -101,7 +102,7 @@ def check_groups(index: Index) -> tuple[bool, str]:
     )
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def sum_of(index, group):
     """s_g, 0 for a group without members."""
     group = np.uint64(group)
@@ -112,7 +113,7 @@ def sum_of(index, group):
     return index.tree[np.uint64(start)] if count == 1 else 0.0
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def _write_sum(index, start, total, wear):
     """The sum, and how worn it is, of the group whose vector starts here."""
     store_double(index.pool, start + _SUM, total)
@@ -120,7 +121,7 @@ def _write_sum(index, start, total, wear):
     index.pool[start + _MARK] = mark | (np.int64(wear) << CLASS_BITS)
 
 
-@njit(cache=True)
+@inner()
 def wear_of(index, group):
     """Bound on the relative error of s_g, in units of 2^-49."""
     if index.vec[group, 0] < 2:
@@ -147,7 +148,7 @@ def group_sums(index):
     return sums
 
 
-@njit(cache=True)
+@inner()
 def fresh_sum(index, group):
     """s_g summed over the members."""
     total = 0.0
@@ -156,7 +157,7 @@ def fresh_sum(index, group):
     return total
 
 
-@njit(cache=True, forceinline=True, error_model="numpy")
+@inner(forceinline=True, error_model="numpy")
 def _shift_sum(index, group, difference):
     """Adjust s_g for a mass that changed by `difference`; the tree's leaf is already written."""
     group = np.uint64(group)
@@ -177,7 +178,7 @@ def _shift_sum(index, group, difference):
         lower_min(index.group_floors, index.levels, group, mean)
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def _write_leaf(index, slot, group, mass):
     """Set a leaf and what hangs on it, except the sums above it in the tree."""
     slot = np.uint64(slot)
@@ -189,7 +190,7 @@ def _write_leaf(index, slot, group, mass):
         lower_min(index.slot_floors, index.levels, slot, mass)
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def insert(index, slot, group, mass):
     """Put an entry into an empty slot. `group` is ignored by an index without groups."""
     if index.items.shape[1] > 0:
@@ -201,7 +202,7 @@ def insert(index, slot, group, mass):
     raise_sum(index.tree, index.levels, slot)
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def insert_mass(index, slot, mass):
     """The same for an index without groups."""
     index.tree[np.uint64(slot)] = mass
@@ -210,7 +211,7 @@ def insert_mass(index, slot, mass):
     raise_sum(index.tree, index.levels, slot)
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def remove(index, slot):
     """Empty a slot. Returns the members left in its group (0 for an index without groups).
 
@@ -226,7 +227,7 @@ def remove(index, slot):
     return left
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def fetch_members(index, slot, next_slot):
     """Fetch what it takes to `remove` a slot, and what it takes to fetch that of the next: what is
     known of the group must be there before it tells where in the pool the members are."""
@@ -240,17 +241,18 @@ def fetch_members(index, slot, next_slot):
         fetch(index.pool, start + np.uint64(index.vec[group, 0] - 1))
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def look_up_groups(index, slots, groups):
     """The groups of live slots; -1 in an index without groups."""
     if index.items.shape[1] > 0:
         for i in range(slots.size):
             groups[i] = index.items[0, np.uint64(slots[i])]
     else:
-        groups[:] = -1
+        for i in range(slots.size):
+            groups[i] = -1
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def _touch_leaves(index, slots):
     """Touch leaves and their parents."""
     parents = np.uint64(index.levels[1])
@@ -260,7 +262,7 @@ def _touch_leaves(index, slots):
         touch(index.tree, parents + (slot >> np.uint64(3)))
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def _touch_sums(index, groups):
     """Touch the sums of groups, in a loop so short that the waits of many overlap."""
     for i in range(groups.size):
@@ -269,7 +271,7 @@ def _touch_sums(index, groups):
             touch(index.pool, np.int64(index.vec[group, 1]) + _MARK)
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def assign(index, slots, groups, masses):
     """Give live slots, of these groups, new masses, in order: of several for one slot the last
     stays."""
@@ -285,7 +287,7 @@ def assign(index, slots, groups, masses):
     raise_all(index, slots)
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def raise_all(index, slots):
     """Recompute the sums above leaves that were written."""
     if 8 * slots.size > index.tree.size:
@@ -294,7 +296,7 @@ def raise_all(index, slots):
         raise_sums(index.tree, index.levels, slots)
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def fill_group(index, group, mass):
     """Give all members of a group one mass. The sums above them wait for `raise_all`."""
     count = index.vec[group, 0]
@@ -309,20 +311,20 @@ def fill_group(index, group, mass):
         lower_min(index.group_floors, index.levels, np.uint64(group), sum_of(index, group) / count)
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def fill_members(index, slots, group, mass):
     """Give some members of a group one mass. The sums above them wait for `raise_all`."""
     for i in range(slots.size):
         _write_leaf(index, slots[i], group, mass)
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def find(index, targets, out):
     """The slots on which targets in [0, total] of cumulative mass fall. `targets` is used up."""
     find_slots(index.tree, index.levels, targets, out)
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def stratify(index, uniforms, targets):
     """Target b lies in the b-th of B equal intervals of the cumulative mass."""
     width = index.tree[-1] / targets.size
@@ -330,7 +332,7 @@ def stratify(index, uniforms, targets):
         targets[b] = (b + uniforms[b]) * width
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def _locate(index, group, uniform):
     """Where in the pool a uniform member is; of a group of one, -1 minus the member."""
     group = np.uint64(group)
@@ -340,18 +342,18 @@ def _locate(index, group, uniform):
     return -1 - start if count == 1 else start + place
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def _located(index, where):
     return -1 - where if where < 0 else np.int64(index.pool[np.uint64(where)])
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def pick(index, group, uniform):
     """A uniform member of a group, from one uniform number in [0, 1)."""
     return _located(index, _locate(index, group, uniform))
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def pick_all(index, groups, uniforms, out):
     """The same for many groups, in two loops so short that the waits of many entries overlap."""
     for b in range(groups.size):
@@ -360,7 +362,7 @@ def pick_all(index, groups, uniforms, out):
         out[b] = _located(index, out[b])
 
 
-@njit(cache=True)
+@inner()
 def draw_subset(index, group, uniforms, out):
     """min(K, n_g) distinct members, every subset equally likely, from K uniforms. Returns how many.
 

@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 
 from sibling_replay.replay.arrays import I32, U32
+from sibling_replay.replay.inner import inner
 from sibling_replay.replay.partition import free_part, leave, member, new_part
 from sibling_replay.replay.touch import fetch
 
@@ -39,7 +40,7 @@ def new_key_table(parts: int, key_bytes: int, hash_mask: int = FULL_HASH) -> Key
     )
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def hash_key(row, spec):
     words = np.uint64(spec[0])
     h = np.uint64(0)
@@ -52,13 +53,13 @@ def hash_key(row, spec):
     return np.uint32(h) & spec[2]
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def _home(h, places):
     """Where a hash belongs: its share of the table, so any table size will do."""
     return np.int64((np.uint64(h) * np.uint64(places)) >> np.uint64(32))
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def _same_key(rows, slot, row, spec):
     words = np.uint64(spec[0])
     slot = np.uint64(slot)
@@ -68,7 +69,7 @@ def _same_key(rows, slot, row, spec):
     return spec[1] == 0 or (rows[slot, words] ^ row[words]) & spec[1] == 0
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def fetch_key(keys, partition, row):
     """Fetch what `intern_hashed` and `join` will look at first. Returns the hash of the row's
     key."""
@@ -83,13 +84,13 @@ def fetch_key(keys, partition, row):
     return h
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def intern(keys, partition, rows, row):
     """The part of a row's key, a new empty one if no member has this key."""
     return intern_hashed(keys, partition, rows, row, hash_key(row, keys.spec))
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def _probe(keys, partition, rows, row, h):
     """The part of a row's key, given its hash, and its place; -1 and a free place if there is
     none."""
@@ -107,7 +108,7 @@ def _probe(keys, partition, rows, row, h):
     return np.int64(-1), place
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def intern_hashed(keys, partition, rows, row, h):
     """The same, given the hash of the key."""
     part, place = _probe(keys, partition, rows, row, h)
@@ -118,7 +119,7 @@ def intern_hashed(keys, partition, rows, row, h):
     return part
 
 
-@njit(cache=True)
+@inner()
 def find_part(keys, partition, rows, row):
     """The part of a row's key; -1 if no member has this key."""
     return _probe(keys, partition, rows, row, hash_key(row, keys.spec))[0]
@@ -138,7 +139,7 @@ def enter_keys(keys, partition, rows):
             keys.table[place] = part + 1
 
 
-@njit(cache=True)
+@inner()
 def forget(keys, partition, part):
     """Drop the key of an emptied part and free the part's id."""
     places = keys.table.size
@@ -165,7 +166,7 @@ def forget(keys, partition, part):
     free_part(partition, part)
 
 
-@njit(cache=True)
+@inner()
 def leave_key(keys, partition, item):
     """Remove an item from its part, and the part with it when it was the last."""
     part = np.int64(partition.items[0, item])

@@ -31,6 +31,7 @@ from sibling_replay.replay.index import (
     new_index,
     remove,
 )
+from sibling_replay.replay.inner import inner
 from sibling_replay.replay.intern import (
     FULL_HASH,
     KeyTable,
@@ -262,14 +263,14 @@ class Memory:
         return True, ""
 
 
-@njit(cache=True)
+@inner()
 def _leave_outcome(handle, slot):
     outcome, emptied = leave_key(open_keys(handle, OUTCOME_KEYS), open_outcomes(handle), slot)
     if emptied:
         leave(open_group_outcomes(handle), outcome)
 
 
-@njit(cache=True)
+@inner()
 def _join_outcome(handle, slot, group, rows, row):
     outcomes = open_outcomes(handle)
     outcome = intern(open_keys(handle, OUTCOME_KEYS), outcomes, rows, row)
@@ -283,7 +284,7 @@ def _join_outcome(handle, slot, group, rows, row):
 # does not wait for the code of groups, nor groups for that of outcomes or notes.
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def evict(handle, index, keys, slot, grouped, counting, noting):
     """Take an entry out of its outcome and its group, and its mass out of the slot.
 
@@ -304,7 +305,7 @@ def evict(handle, index, keys, slot, grouped, counting, noting):
             forget(keys, groups_of(index), group)
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def place(handle, index, keys, rows, slot, row, h, grouped, counting, noting):
     """Put an entry into an empty slot: find the key's group, given its hash, join it, store the
     row, set the mass of the largest priority so far."""
@@ -328,7 +329,7 @@ def place(handle, index, keys, rows, slot, row, h, grouped, counting, noting):
     open_counts(handle)[ADDED] += 1
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def _store(rows, slot, row):
     """In a loop: assigning a slice compiles an error message for shapes, for a second or two."""
     for word in range(row.size):
@@ -360,7 +361,7 @@ def append(handle, block, count, grouped, counting, noting):
             fetch_members(index, counts[ADDED] % capacity, (counts[ADDED] + 1) % capacity)
 
 
-@njit(cache=True)
+@inner()
 def overwritten(stamps, slot, added_then, added_now, capacity):
     """Whether a slot drawn after `added_then` additions has been filled again since."""
     if stamps.size > 0:

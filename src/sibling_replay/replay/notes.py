@@ -19,6 +19,7 @@ import numpy as np
 from numba import njit
 
 from sibling_replay.replay.arrays import F64, I64
+from sibling_replay.replay.inner import inner
 from sibling_replay.replay.partition import member
 from sibling_replay.replay.tree import new_tree, raise_sum
 
@@ -77,7 +78,7 @@ def new_notes(form: NotesForm | None, capacity: int, grouped: bool) -> Notes:
     )
 
 
-@njit(cache=True)
+@inner()
 def _shift(notes, column, group, old, new):
     """Adjust the sums of a column for a number that changed; one that is not finite is none.
     Returns whether so much left that the rest has lost digits."""
@@ -94,7 +95,7 @@ def _shift(notes, column, group, old, new):
     return abs(old) < np.inf and notes.sums[first + SQUARES * groups] < _LOST * old * old
 
 
-@njit(cache=True)
+@inner()
 def _sum_afresh(notes, index, group):
     """Take all sums of a group from its members."""
     groups = notes.changes.size
@@ -109,14 +110,14 @@ def _sum_afresh(notes, index, group):
             _shift(notes, column, group, np.nan, notes.columns[column * slots + slot])
 
 
-@njit(cache=True)
+@inner()
 def _count_change(notes, index, group, lost):
     notes.changes[group] += 1
     if lost or notes.changes[group] > index.vec[group, 0] + _PATIENCE:
         _sum_afresh(notes, index, group)
 
 
-@njit(cache=True, error_model="numpy")
+@inner(error_model="numpy")
 def set_leaf(notes, index, group):
     """M_g = n_g^kappa v_g^alpha, 0 without members."""
     count = index.vec[group, 0]
@@ -127,7 +128,7 @@ def set_leaf(notes, index, group):
     raise_sum(notes.tree, notes.levels, group)
 
 
-@njit(cache=True)
+@inner()
 def note_arrival(notes, index, slot, group):
     """An entry has come into a slot and, where there are any, a group."""
     if notes.initial.size > 0:
@@ -144,7 +145,7 @@ def note_arrival(notes, index, slot, group):
         set_leaf(notes, index, group)
 
 
-@njit(cache=True)
+@inner()
 def note_departure(notes, index, slot, group):
     """The entry of a slot has left its group."""
     if notes.initial.size > 0:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from sibling_replay.replay.handles import open_columns, open_table, open_vector
 from sibling_replay.replay.index import Index
+from sibling_replay.replay.inner import inner
 from sibling_replay.replay.intern import KeyTable
 from sibling_replay.replay.notes import Notes
 from sibling_replay.replay.partition import Partition
@@ -39,7 +39,7 @@ _ROWS, _TABLE, _OUTCOME_TABLE, _COUNTS, _PEAKS, _STAMPS, _BEST = (
 )
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def open_index(handle):
     """Masses and groups."""
     return Index(
@@ -54,7 +54,7 @@ def open_index(handle):
     )
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def _open_partition(handle, first):
     """A partition, from the place of its first array."""
     return Partition(
@@ -65,7 +65,7 @@ def _open_partition(handle, first):
     )
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def open_keys(handle, first):
     """A key table, from the place of its first array."""
     return KeyTable(
@@ -75,19 +75,19 @@ def open_keys(handle, first):
     )
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def open_outcomes(handle):
     """The partition of slots into outcomes."""
     return _open_partition(handle, _OUTCOMES)
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def open_group_outcomes(handle):
     """The partition of outcomes into groups."""
     return _open_partition(handle, _GROUP_OUTCOMES)
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def open_notes(handle):
     """What a strategy has noted."""
     return Notes(
@@ -104,36 +104,36 @@ def open_notes(handle):
     )
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def open_counts(handle):
     return open_vector(handle, _COUNTS, np.int64)
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def open_peaks(handle):
     return open_vector(handle, _PEAKS, np.float64)
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def open_stamps(handle):
     return open_vector(handle, _STAMPS, np.int64)
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def open_best(handle):
     return open_vector(handle, _BEST, np.float64)
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def open_rows(handle):
     return open_table(handle, _ROWS, open_counts(handle)[ROW_WORDS], np.uint32)
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def open_layout(handle):
     return open_table(handle, _TABLE, LAYOUT_COLUMNS, np.int64)
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def open_outcome_layout(handle):
     return open_table(handle, _OUTCOME_TABLE, LAYOUT_COLUMNS, np.int64)

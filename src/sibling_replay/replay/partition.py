@@ -22,6 +22,7 @@ import numpy as np
 from numba import njit
 
 from sibling_replay.replay.arrays import I32
+from sibling_replay.replay.inner import inner
 
 _SIZES = 64  # free lists, one per size class
 _USED = 64  # heads[_USED]: pool entries handed out so far
@@ -59,13 +60,13 @@ def new_partition(items: int, parts: int, header: int = 1) -> Partition:
     )
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def room(size_class):
     """Members that a vector of a size class has room for: 2, 3, 4, 6, 8, 12, ..."""
     return (np.int64(2) + (size_class & 1)) << (size_class >> 1)
 
 
-@njit(cache=True)
+@inner()
 def _class_for(count):
     size_class = np.int64(0)
     while room(size_class) < count:
@@ -73,14 +74,14 @@ def _class_for(count):
     return size_class
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def member(vec, pool, part, k):
     """The k-th member of a part, 0 <= k < its count."""
     start = vec[part, 1]
     return start if vec[part, 0] == 1 else pool[start + k]
 
 
-@njit(cache=True)
+@inner()
 def _allocate(pool, heads, size_class):
     """Where the members of a free vector go; NONE if there is none."""
     start = np.int64(heads[size_class])
@@ -94,19 +95,19 @@ def _allocate(pool, heads, size_class):
     return start
 
 
-@njit(cache=True)
+@inner()
 def _release(pool, heads, start, size_class):
     pool[start] = heads[size_class]
     heads[size_class] = start
 
 
-@njit(cache=True)
+@inner()
 def _mark(p, start, size_class, kept):
     """Mark a vector with its size class, keeping the owner's bits of an earlier mark."""
     p.pool[start - 1] = (kept & ~_CLASS) | size_class
 
 
-@njit(cache=True)
+@inner()
 def _move(p, part, count, old, start, to, size_class):
     """Copy a vector and its header, from the words `old`, to another place."""
     header = np.int64(p.heads[_HEADER])
@@ -116,12 +117,15 @@ def _move(p, part, count, old, start, to, size_class):
     p.vec[part, 1] = to
 
 
-@njit(cache=True)
+@inner()
 def _repack(p, growing):
     """Lay all vectors side by side in blocks of the smallest sufficient size, that of a growing
     part with room for one more."""
-    old = p.pool[: p.heads[_USED]].copy()
-    p.heads[:_SIZES] = NONE
+    old = np.empty(p.heads[_USED], dtype=np.int32)
+    for k in range(old.size):
+        old[k] = p.pool[k]
+    for size_class in range(_SIZES):
+        p.heads[size_class] = NONE
     p.heads[_USED] = 0
     for part in range(p.heads[PARTS_USED] if p.heads[PARTS_USED] > 0 else p.vec.shape[0]):
         count = np.int64(p.vec[part, 0])
@@ -136,7 +140,7 @@ def _repack(p, growing):
             _move(p, part, count, old, np.int64(p.vec[part, 1]), start, size_class)
 
 
-@njit(cache=True)
+@inner()
 def _begin(p, part, start, size_class):
     """Make a vector of a part of one."""
     for k in range(1, np.int64(p.heads[_HEADER]) + 1):
@@ -146,7 +150,7 @@ def _begin(p, part, start, size_class):
     p.vec[part, 1] = start
 
 
-@njit(cache=True)
+@inner()
 def _grow(p, part, count):
     """Give a full vector, or a part of one, room for one more."""
     start = np.int64(p.vec[part, 1])
@@ -161,7 +165,7 @@ def _grow(p, part, count):
         _release(p.pool, p.heads, start, size_class - 1)
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def join(p, item, part):
     """Add an item that is in no part."""
     count = np.int64(p.vec[part, 0])
@@ -176,7 +180,7 @@ def join(p, item, part):
     p.vec[part, 0] = count + 1
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def leave(p, item):
     """Remove an item from its part; the last member takes its place. Returns the members left."""
     part = p.items[0, item]
@@ -202,7 +206,7 @@ def leave(p, item):
     return left
 
 
-@njit(cache=True)
+@inner()
 def new_part(p):
     """The id of an empty part; ids of emptied parts are used again."""
     part = p.heads[FREE_PART]
@@ -214,7 +218,7 @@ def new_part(p):
     return np.int64(part)
 
 
-@njit(cache=True)
+@inner()
 def free_part(p, part):
     """Give back the id of an emptied part."""
     p.vec[part, 1] = p.heads[FREE_PART]

@@ -24,7 +24,9 @@ import numpy as np
 from numba import njit
 
 from sibling_replay.replay.arrays import I64, U32
+from sibling_replay.replay.inner import inner
 from sibling_replay.replay.touch import touch
+from sibling_replay.replay.views import view_as
 
 OUTCOME_FIELDS = ("reward", "next_obs", "terminated", "truncated")
 
@@ -180,7 +182,7 @@ def _fit(alignment: int, offset: int) -> int:
     return alignment if offset % alignment == 0 else -alignment
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def _truths(word):
     """Eight bytes as 1 where any bit is set: not every byte that NumPy takes for True is a 1."""
     word |= word >> _4
@@ -189,7 +191,7 @@ def _truths(word):
     return word & _LANES
 
 
-@njit(cache=True)
+@inner()
 def _clear_negative_zeros(row, first, width, float_bytes):
     """Make +0.0 of -0.0 among the floats in `width` bytes of a row from byte `first` on."""
     words = float_bytes >> _2
@@ -198,19 +200,20 @@ def _clear_negative_zeros(row, first, width, float_bytes):
             if row[k] == _NEGATIVE and (words == _1 or row[k - _1] == 0):
                 row[k] = 0
     else:
-        cells = row.view(np.uint8)
+        cells = view_as(row, np.uint8)
         for k in range(first + _1, first + width, _2):
             if cells[k] == 0x80 and cells[k - _1] == 0:
                 cells[k] = 0
 
 
-@njit(cache=True)
+@inner()
 def pack_row(block, table, count, i, row):
     """Entry i of a block of `count` as a row."""
-    row[:] = 0
-    cells = row.view(np.uint8)
-    words = block.view(np.uint64)
-    halves = block.view(np.uint32)
+    for k in range(row.size):
+        row[k] = 0
+    cells = view_as(row, np.uint8)
+    words = view_as(block, np.uint64)
+    halves = view_as(block, np.uint32)
     start = _0
     for f in range(table.shape[0]):
         width = np.uint64(table[f, _WIDTH])
@@ -243,7 +246,7 @@ def pack_rows(block, table, count, rows):
         pack_row(block, table, count, i, rows[i])
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def _touch_rows(rows, slots):
     """Touch every cache line of some rows."""
     stride = np.uint64(rows.shape[1])
@@ -254,7 +257,7 @@ def _touch_rows(rows, slots):
         touch(rows, first + stride - _1)
 
 
-@njit(cache=True)
+@inner()
 def gather(rows, table, slots, outcome_slots, block, start):
     """The columns of some slots, into a block from byte `start` on.
 
@@ -262,10 +265,10 @@ def gather(rows, table, slots, outcome_slots, block, start):
     """
     count = np.uint64(slots.size)
     stride = np.uint64(rows.shape[1])
-    words = rows.reshape(-1)
-    cells = words.view(np.uint8)
-    out_words = block.view(np.uint32)
-    out_doubles = block.view(np.uint64)
+    words = view_as(rows, np.uint32)
+    cells = view_as(rows, np.uint8)
+    out_words = view_as(block, np.uint32)
+    out_doubles = view_as(block, np.uint64)
     out = np.uint64(start)
     if table.shape[0] > 0:
         _touch_rows(rows, outcome_slots)

@@ -15,9 +15,9 @@ works on them, so the cache misses of all its draws overlap.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from sibling_replay.replay.arrays import F64, I64, aligned_zeros
+from sibling_replay.replay.inner import inner
 from sibling_replay.replay.touch import touch
 
 FANOUT = 8
@@ -46,7 +46,7 @@ def new_tree(capacity: int, fill: float = 0.0) -> tuple[F64, I64]:
     return tree, levels
 
 
-@njit(cache=True)
+@inner()
 def sum_of_children(tree, first):
     """Eight neighbours, left to right. An unsigned place needs no check for negative indices."""
     return (
@@ -61,7 +61,7 @@ def sum_of_children(tree, first):
     )
 
 
-@njit(cache=True)
+@inner()
 def raise_sum(tree, levels, slot):
     """Recompute the path from one slot to the root."""
     node = np.uint64(slot)
@@ -71,12 +71,14 @@ def raise_sum(tree, levels, slot):
         tree[np.uint64(levels[level]) + node] = sum_of_children(tree, first)
 
 
-@njit(cache=True)
+@inner()
 def raise_sums(tree, levels, slots):
     """Recompute every node above `slots`. Slots that share a parent cost one recomputation when
     they are next to each other, as in stratified draws; a level no wider than what is left to
     raise is recomputed whole."""
-    nodes = slots.copy()
+    nodes = np.empty(slots.size, dtype=np.int64)
+    for i in range(slots.size):
+        nodes[i] = slots[i]
     count = np.uint64(nodes.size)
     for level in range(1, levels.size):
         below = np.uint64(levels[level - 1])
@@ -99,7 +101,7 @@ def raise_sums(tree, levels, slots):
         count = kept
 
 
-@njit(cache=True)
+@inner()
 def rebuild_sums(tree, levels):
     """Recompute every node from the leaves."""
     for level in range(1, levels.size):
@@ -109,13 +111,14 @@ def rebuild_sums(tree, levels):
             tree[here + node] = sum_of_children(tree, below + (node << _3))
 
 
-@njit(cache=True)
+@inner()
 def find(tree, levels, targets, out):
     """The slot on which each target in [0, total] falls, into `out`. `targets` is used up.
 
     The total must be positive. Target t falls on the first slot whose cumulative mass exceeds t.
     """
-    out[:] = 0
+    for i in range(out.size):
+        out[i] = 0
     for level in range(levels.size - 2, -1, -1):
         start = np.uint64(levels[level])
         if levels[level + 1] - levels[level] > _NEAR_NODES:
@@ -160,7 +163,7 @@ def find(tree, levels, targets, out):
             out[i] = node + child
 
 
-@njit(cache=True)
+@inner()
 def _least_of_children(tree, first):
     least = tree[first]
     for child in range(1, 8):
@@ -169,7 +172,7 @@ def _least_of_children(tree, first):
     return least
 
 
-@njit(cache=True)
+@inner()
 def lower_min(tree, levels, leaf, value):
     """Set one leaf of a tree of minima (same layout, empty leaves at infinity)."""
     tree[leaf] = value

@@ -7,9 +7,10 @@ write on, so a refresh believes none of them: slots are checked, groups are look
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from sibling_replay.replay.batch import COLUMN_BYTES, HEAD_BYTES, HEADER
+from sibling_replay.replay.inner import inner
+from sibling_replay.replay.views import part, view_as
 from sibling_replay.strategies.steps import Rows
 
 DATE = 0
@@ -18,17 +19,22 @@ _COLUMNS = len(HEADER)
 assert Rows._fields == HEADER  # in this order
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def open_header(block, size):
     """The columns of a batch's block, and where its fields begin."""
-    words = block.view(np.int64)[_FIRST:]
-    weights = 2 * (_FIRST + (_COLUMNS - 1) * size)  # in units of float32
+    words = view_as(block, np.int64)
     rows = Rows(
-        words[:size],
-        words[size : 2 * size],
-        words[2 * size : 3 * size],
-        words[3 * size : 4 * size],
-        words[4 * size : 5 * size],
-        block.view(np.float32)[weights : weights + size],
+        part(words, _FIRST, size),
+        part(words, _FIRST + size, size),
+        part(words, _FIRST + 2 * size, size),
+        part(words, _FIRST + 3 * size, size),
+        part(words, _FIRST + 4 * size, size),
+        part(view_as(block, np.float32), 2 * (_FIRST + 5 * size), size),
     )
     return rows, HEAD_BYTES + COLUMN_BYTES * _COLUMNS * size
+
+
+@inner(forceinline=True)
+def open_date(block):
+    """The place of the date."""
+    return part(view_as(block, np.int64), DATE, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from sibling_replay.replay.inner import inner
 from sibling_replay.replay.memory import MOST_ADDED, overwritten
 from sibling_replay.replay.notes import write_column
 from sibling_replay.replay.opened import (
@@ -26,8 +27,9 @@ from sibling_replay.replay.opened import (
 )
 from sibling_replay.replay.partition import member
 from sibling_replay.replay.payload import gather
+from sibling_replay.replay.views import part
 from sibling_replay.strategies import steps
-from sibling_replay.strategies.header import DATE, open_header
+from sibling_replay.strategies.header import open_date, open_header
 from sibling_replay.strategies.power import GREATEST, write_powers
 from sibling_replay.strategies.recipe import BY_MASS, LAST, Recipe
 
@@ -43,10 +45,19 @@ def draw_batch(
     if anchors == BY_MASS and not index.tree[-1] > 0.0:
         return False
     rows, fields = open_header(block, size)
-    block.view(np.int64)[DATE] = counts[ADDED]
+    open_date(block)[0] = counts[ADDED]
     recipe = Recipe(anchors, trained, weights, 0, subset)
     scattered = open_stamps(handle).size > 0
-    steps.draw_rows(index, recipe, counts[LIVE], scattered, uniforms[start:], beta, normalize, rows)
+    steps.draw_rows(
+        index,
+        recipe,
+        counts[LIVE],
+        scattered,
+        part(uniforms, start, uniforms.size - start),
+        beta,
+        normalize,
+        rows,
+    )
     gather(open_rows(handle), open_layout(handle), rows.slots, rows.outcome_slots, block, fields)
     return True
 
@@ -55,7 +66,7 @@ def draw_batch(
 def write_batch(handle, slots, anchors, outcome_slots, weights, block):
     """Fill a batch with what somebody else has drawn."""
     rows, fields = open_header(block, slots.size)
-    block.view(np.int64)[DATE] = open_counts(handle)[ADDED]
+    open_date(block)[0] = open_counts(handle)[ADDED]
     for b in range(slots.size):
         rows.slots[b] = slots[b]
         rows.anchors[b] = anchors[b]
@@ -89,20 +100,22 @@ def list_outcomes(handle, groups, starts, slots, shares):
 def list_subsets(handle, groups, uniforms, start, wanted, starts, slots, shares):
     """A uniform subset of each group, with random numbers from `start` on."""
     index = open_index(handle)
-    steps.list_subsets(index, groups, uniforms[start:], wanted, starts, slots, shares)
+    steps.list_subsets(
+        index, groups, part(uniforms, start, uniforms.size - start), wanted, starts, slots, shares
+    )
 
 
 # ------------------------------------------------------------------------------------- refresh
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def _note_peak(peaks, priority, mass):
     if priority > peaks[MAX_PRIORITY]:
         peaks[MAX_PRIORITY] = priority
         peaks[MAX_MASS] = mass
 
 
-@njit(cache=True)
+@inner()
 def _keep_current(handle, slots, errors, added, kept_slots, kept_errors):
     """Slots drawn after `added` additions that have not been overwritten since, and their errors;
     the others are counted as dropped.
@@ -135,10 +148,8 @@ def _keep_current(handle, slots, errors, added, kept_slots, kept_errors):
     return kept, -1
 
 
-@njit(cache=True)
-def refresh_slots(handle, slots, errors, added, refreshed, alpha, epsilon):
-    """Give slots drawn after `added` additions new priorities. Returns the second of what
-    `_keep_current` does."""
+@inner(forceinline=True)
+def _refresh(handle, slots, errors, added, refreshed, alpha, epsilon):
     kept_slots = np.empty(slots.size, dtype=np.int64)
     kept_errors = np.empty(slots.size)
     kept, invalid = _keep_current(handle, slots, errors, added, kept_slots, kept_errors)
@@ -146,25 +157,37 @@ def refresh_slots(handle, slots, errors, added, refreshed, alpha, epsilon):
         return invalid
     priorities = np.empty(kept)
     masses = np.empty(kept)
-    largest = steps.write_masses(kept_errors[:kept], alpha, epsilon, priorities, masses)
+    largest = steps.write_masses(part(kept_errors, 0, kept), alpha, epsilon, priorities, masses)
     _note_peak(open_peaks(handle), priorities[largest], masses[largest])
     groups = np.empty(kept, dtype=np.int64)
     steps.refresh_slots(
-        open_index(handle), refreshed, kept_slots[:kept], groups, masses, open_best(handle)
+        open_index(handle), refreshed, part(kept_slots, 0, kept), groups, masses, open_best(handle)
     )
     return -1
+
+
+@njit(cache=True)
+def refresh_slots(handle, slots, errors, added, refreshed, alpha, epsilon):
+    """Give slots drawn after `added` additions new priorities. Returns the second of what
+    `_keep_current` does."""
+    return _refresh(handle, slots, errors, added, refreshed, alpha, epsilon)
 
 
 @njit(cache=True)
 def note_batch(handle, block, errors):
     """Note the sizes of a batch's errors in the first column. Returns as `refresh_slots` does."""
     rows, _ = open_header(block, errors.size)
-    return note_slots(handle, rows.slots, errors, block.view(np.int64)[DATE])
+    return _note(handle, rows.slots, errors, open_date(block)[0])
 
 
 @njit(cache=True)
 def note_slots(handle, slots, errors, added):
     """The same for slots drawn after `added` additions."""
+    return _note(handle, slots, errors, added)
+
+
+@inner()
+def _note(handle, slots, errors, added):
     kept_slots = np.empty(slots.size, dtype=np.int64)
     kept_errors = np.empty(slots.size)
     kept, invalid = _keep_current(handle, slots, errors, added, kept_slots, kept_errors)
@@ -187,9 +210,7 @@ def rank_all(handle, slots, alpha):
 def refresh_batch(handle, block, errors, refreshed, alpha, epsilon):
     """Refresh the trained slots of a batch, given its block."""
     rows, _ = open_header(block, errors.size)
-    return refresh_slots(
-        handle, rows.slots, errors, block.view(np.int64)[DATE], refreshed, alpha, epsilon
-    )
+    return _refresh(handle, rows.slots, errors, open_date(block)[0], refreshed, alpha, epsilon)
 
 
 @njit(cache=True)
@@ -228,7 +249,7 @@ def refresh_members(handle, groups, group_sizes, errors, added, alpha, epsilon):
     return -1
 
 
-@njit(cache=True)
+@inner()
 def _any_older(index, group, stamps, added, now, capacity):
     """Whether a group has a member from before `added` additions."""
     for k in range(index.vec[group, 0]):

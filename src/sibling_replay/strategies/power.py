@@ -11,9 +11,10 @@ error below 1e-14 where |y log2 x| is moderate and 1e-12 at the ends of the rang
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sibling_replay.replay.inner import inner
 from sibling_replay.replay.memory import MOST_PRIORITY
+from sibling_replay.replay.views import view_as
 
 GREATEST = MOST_PRIORITY
 LEAST = 1.0 / GREATEST
@@ -25,14 +26,14 @@ _TWO_OVER_LN2 = 2.0 / np.log(2.0)
 _LN2 = np.log(2.0)
 
 
-@njit(cache=True, fastmath={"contract"}, error_model="numpy")
+@inner(fastmath={"contract"}, error_model="numpy")
 def write_powers(bases, exponent, out):
     """out[i] = bases[i] ** exponent. `out` is another array than `bases`, which is clipped."""
     for i in range(bases.size):
         bases[i] = min(max(bases[i], LEAST), GREATEST)
-    bits = bases.view(np.int64)
+    bits = view_as(bases, np.int64)
     scratch = np.empty(bases.size)
-    scratch_bits = scratch.view(np.int64)
+    scratch_bits = view_as(scratch, np.int64)
     for i in range(bases.size):  # the fraction of each base, in [1, 2)
         scratch_bits[i] = (bits[i] & _MANTISSA) | _ONE
     for i in range(bases.size):
@@ -72,6 +73,6 @@ def write_powers(bases, exponent, out):
         series = series * r + 1.0
         out[i] = series * r + 1.0
         scratch[i] = whole
-    out_bits = out.view(np.int64)
+    out_bits = view_as(out, np.int64)
     for i in range(bases.size):
         out_bits[i] += np.int64(np.int32(scratch[i])) << 52

@@ -25,8 +25,10 @@ from sibling_replay.replay.index import (
     stratify,
     sum_of,
 )
+from sibling_replay.replay.inner import inner
 from sibling_replay.replay.memory import overwritten
 from sibling_replay.replay.partition import member
+from sibling_replay.replay.views import part
 from sibling_replay.strategies.power import GREATEST, write_powers
 from sibling_replay.strategies.recipe import (
     GROUP_MASS,
@@ -53,7 +55,7 @@ class Rows(NamedTuple):
 # ---------------------------------------------------------------------------------------- draw
 
 
-@njit(cache=True, forceinline=True, error_model="numpy")
+@inner(forceinline=True, error_model="numpy")
 def draw_rows(index, recipe, live, scattered, uniforms, beta, normalize, rows):
     """Draw as a recipe says from `live` entries: in the first slots, or, if `scattered`, in any.
 
@@ -64,7 +66,7 @@ def draw_rows(index, recipe, live, scattered, uniforms, beta, normalize, rows):
     _draw_anchors(index, recipe, live, scattered, uniforms, means, rows.anchors)
     write_groups(index, rows.anchors, rows.groups, rows.group_sizes)
     if recipe.trained == SIBLING or recipe.trained == OUTCOME:
-        pick_all(index, rows.groups, uniforms[size:], rows.outcome_slots)
+        pick_all(index, rows.groups, part(uniforms, size, uniforms.size - size), rows.outcome_slots)
     else:
         for b in range(size):
             rows.outcome_slots[b] = rows.anchors[b]
@@ -73,7 +75,7 @@ def draw_rows(index, recipe, live, scattered, uniforms, beta, normalize, rows):
     _weigh(index, recipe, live, beta, normalize, means, rows)
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def _draw_anchors(index, recipe, live, scattered, uniforms, targets, anchors):
     if recipe.anchors == UNIFORM and not scattered:
         for b in range(anchors.size):
@@ -87,7 +89,7 @@ def _draw_anchors(index, recipe, live, scattered, uniforms, targets, anchors):
     find(index, targets, anchors)
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def write_groups(index, slots, groups, group_sizes):
     """The groups of live slots and how many members these have."""
     look_up_groups(index, slots, groups)
@@ -99,7 +101,7 @@ def write_groups(index, slots, groups, group_sizes):
             group_sizes[b] = 1
 
 
-@njit(cache=True, forceinline=True, error_model="numpy")
+@inner(forceinline=True, error_model="numpy")
 def _weigh(index, recipe, live, beta, normalize, means, rows):
     """Importance weights by the mean mass behind each row."""
     if recipe.weights == NO_WEIGHTS:
@@ -121,7 +123,7 @@ def _weigh(index, recipe, live, beta, normalize, means, rows):
 # --------------------------------------------------------------------------------------- terms
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def list_subsets(index, groups, uniforms, wanted, starts, slots, shares):
     """A uniform subset of min(`wanted`, n_g) siblings a row (eq. 12), with equal shares. Takes
     `wanted` uniforms a row, always. Row b has terms starts[b] to starts[b + 1] - 1."""
@@ -131,15 +133,15 @@ def list_subsets(index, groups, uniforms, wanted, starts, slots, shares):
         count = draw_subset(
             index,
             groups[b],
-            uniforms[b * wanted : (b + 1) * wanted],
-            slots[first : first + wanted],
+            part(uniforms, b * wanted, wanted),
+            part(slots, first, wanted),
         )
         for term in range(first, first + count):
             shares[term] = 1.0 / count
         starts[b + 1] = first + count
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def list_outcomes(index, outcomes, group_outcomes, groups, starts, slots, shares):
     """Every distinct outcome of each row's group, from partitions: a slot that holds it and its
     share, count / n_g. `starts` says how many there are (`count_outcomes`)."""
@@ -151,7 +153,7 @@ def list_outcomes(index, outcomes, group_outcomes, groups, starts, slots, shares
             shares[starts[b] + k] = outcomes.vec[outcome, 0] / size
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def list_counted_outcomes(index, counts, groups, starts, outcomes, shares):
     """The same from a table of counts, [groups * width], in which an outcome is its place."""
     width = counts.size // index.vec.shape[0]
@@ -178,7 +180,7 @@ def first_invalid(errors):
     return -1
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def write_masses(errors, alpha, epsilon, priorities, masses):
     """p = |td| + epsilon and u = p^alpha. Returns the place of the first largest."""
     largest = 0
@@ -190,7 +192,7 @@ def write_masses(errors, alpha, epsilon, priorities, masses):
     return largest
 
 
-@njit(cache=True)
+@inner()
 def rank(index, slots, noted, alpha):
     """Masses rank^-alpha by falling numbers; of equal ones the lower slot ranks first. `slots` are
     all that hold an entry, `noted` a number for every slot."""
@@ -210,7 +212,7 @@ def rank(index, slots, noted, alpha):
     assign(index, ranked, groups, masses)
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def refresh_slots(index, refreshed, slots, groups, masses, best):
     """Give live slots their new masses: of several for one slot the last, or the largest.
 
@@ -219,11 +221,11 @@ def refresh_slots(index, refreshed, slots, groups, masses, best):
     count = slots.size
     if refreshed == LARGEST:
         count = _keep_largest(slots, masses, best)
-    look_up_groups(index, slots[:count], groups[:count])
-    assign(index, slots[:count], groups[:count], masses[:count])
+    look_up_groups(index, part(slots, 0, count), part(groups, 0, count))
+    assign(index, part(slots, 0, count), part(groups, 0, count), part(masses, 0, count))
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def _keep_largest(slots, masses, best):
     """Every slot once, where it comes first, with the largest of its masses. Returns how many."""
     for i in range(slots.size):
@@ -239,7 +241,7 @@ def _keep_largest(slots, masses, best):
     return count
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def refresh_members(index, groups, masses, best, stamps, added_then, added_now, capacity):
     """Give every member of each row's group the largest mass of the group's rows, except members
     that came after the draw, at `added_then` additions. Returns how many were given one.
@@ -269,6 +271,6 @@ def refresh_members(index, groups, masses, best, stamps, added_then, added_now, 
             if found - first == index.vec[group, 0]:
                 fill_group(index, group, mass)
             else:
-                fill_members(index, slots[first:found], group, mass)
-    raise_all(index, slots[:found])
+                fill_members(index, part(slots, first, found - first), group, mass)
+    raise_all(index, part(slots, 0, found))
     return found

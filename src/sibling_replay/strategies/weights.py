@@ -10,15 +10,15 @@ overflow for any mass.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sibling_replay.replay.inner import inner
 from sibling_replay.strategies.power import write_powers
 
 UNNORMALIZED, BY_BATCH, BY_BUFFER = range(3)
 NORMALIZATIONS = {None: UNNORMALIZED, "batch": BY_BATCH, "buffer": BY_BUFFER}
 
 
-@njit(cache=True)
+@inner()
 def write_weights(means, total, live, floor, beta, normalize, weights):
     """Weights from the mean masses of a minibatch, which are used up.
 
