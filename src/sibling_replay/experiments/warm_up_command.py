@@ -113,5 +113,8 @@ def _use_sampler(strategy: Strategy) -> None:
     sampler.put(slots, slots % 2 if needs.groups else None, slots % 3 if needs.outcomes else None)
     sampler.remove(slots[:1])
     batch = sampler.sample(_SIZE, 0.4)
+    if strategy.needs.averages:
+        batch.average(np.ones(batch.outcomes.slots.size))
     sampler.update_priorities(batch, np.ones(_SIZE))
-    sampler.update_slots(batch.slots, np.ones(_SIZE), sampler.clock)
+    if not strategy.needs.averages:
+        sampler.update_slots(batch.slots, np.ones(_SIZE), sampler.clock)
