@@ -11,6 +11,10 @@ import os
 import signal
 from types import FrameType
 
+_NO_CACHE = (
+    "sibling-replay: there is no folder for compiled kernels: the package's own and the user's "
+    "cache folder cannot be written; name one in the environment variable NUMBA_CACHE_DIR"
+)
 INTERRUPTED = 130  # exit code, as shells count: 128 + SIGINT
 
 
@@ -18,8 +22,12 @@ def main() -> None:
     heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not under nohup or &
     if heard:
         signal.signal(signal.SIGINT, _stop_at_once)
-    from sibling_replay.cli import main as command
-
+    try:
+        from sibling_replay.cli import main as command
+    except RuntimeError as error:
+        if "cannot cache" not in str(error):  # Numba's words, as it looks for a folder
+            raise
+        raise SystemExit(_NO_CACHE) from None
     try:
         if heard:
             signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -11,9 +11,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import sibling_replay  # noqa: F401  (it notes its sources beside its kernels)
+from sibling_replay.first_use import QUIET
 
 TESTS = Path(__file__).parent
 SOURCES = TESTS.parent / "src" / "sibling_replay" / "__pycache__" / "kernel_sources.json"
+
+os.environ.setdefault(QUIET, "1")  # whether a test compiles kernels depends on what ran before it
 
 sys.path.insert(0, str(TESTS))  # for `support`
 pytest.register_assert_rewrite("support")

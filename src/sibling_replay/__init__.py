@@ -7,6 +7,7 @@ from sibling_replay.kernel_cache import drop_stale_kernels as _drop_stale_kernel
 
 _drop_stale_kernels(_Path(__file__).parent)  # before the first is imported
 
+import sibling_replay.first_use  # noqa: F401
 from sibling_replay.buffer import ReplayBuffer
 from sibling_replay.checkpoint import StateError
 from sibling_replay.grouping.key_map import KeyMap

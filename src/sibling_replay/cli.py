@@ -1,5 +1,5 @@
 """Rerun the paper, see how far it is, compare it with the published numbers, train your own run,
-diagnose your own buffer.
+diagnose your own buffer, compile ahead.
 
 Exit codes: 0 all well, 1 a run failed or the store is damaged, 2 a wrong argument, 130 Ctrl-C.
 """
@@ -34,6 +34,7 @@ try:
     from sibling_replay.experiments.runner import Report, run_study
     from sibling_replay.experiments.study_commands import AnyStudy, Out, collect, status, table
     from sibling_replay.experiments.tabular_job import TabularJob
+    from sibling_replay.experiments.warm_up_command import warm_up
 except ImportError as error:  # pragma: no cover
     raise SystemExit(
         f"{error}: the command line needs an extra, pip install 'sibling-replay[experiments]'"
@@ -316,9 +317,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _command(arguments: Sequence[str] | None) -> int:
-    commands = {
-        f.__name__: f for f in (reproduce, status, table, collect, report, train, diagnose, vqvae)
-    }
+    functions = (reproduce, status, table, collect, report, train, diagnose, vqvae, warm_up)
+    commands = {f.__name__.replace("_", "-"): f for f in functions}
     return tyro.extras.subcommand_cli_from_dict(
         commands, prog="sibling-replay", description=__doc__, args=arguments
     )

@@ -34,6 +34,7 @@ from sibling_replay.experiments.jobs import (
     environment,
 )
 from sibling_replay.experiments.spec import Run
+from sibling_replay.first_use import NOTICE
 
 
 class WorkersCannotStart(RuntimeError):
@@ -155,6 +156,7 @@ def _start(function: JobFunction) -> _Worker:
 
 def _work(pipe: Connection, function: JobFunction) -> None:
     threading.Thread(target=_die_with_parent, daemon=True).start()
+    NOTICE.silent = True  # the display says that workers prepare
     if isinstance(function, Preparable):
         with suppress(Exception):  # the first job meets it again, and reports it as its failure
             function.prepare()

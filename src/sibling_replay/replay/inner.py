@@ -14,7 +14,7 @@ from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
-from numba import config, njit  # type: ignore[attr-defined]
+from numba import config, njit
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
@@ -26,14 +26,14 @@ def inner(**options: Any) -> Callable[[Any], Any]:
     """Compile a function for kernels, with options of `njit`."""
 
     def compiled(function: Any) -> Any:
-        if config.DISABLE_JIT:
+        if config.DISABLE_JIT:  # type: ignore[attr-defined]
             return function
         return _Inner(function, targetoptions=options | _WITHOUT, pipeline_class=_Linking)
 
     return compiled
 
 
-class _Inner(CPUDispatcher):  # type: ignore[misc]
+class _Inner(CPUDispatcher):
     """A function for kernels."""
 
     def __call__(self, *args: Any) -> Any:
@@ -46,7 +46,7 @@ class _Inner(CPUDispatcher):  # type: ignore[misc]
         return njit(cache=True, **options)(self.py_func)
 
 
-class _Linked(JITCodeLibrary):  # type: ignore[misc]
+class _Linked(JITCodeLibrary):
     """Code to be linked: neither optimised alone nor made machine code of."""
 
     # its constants for Python objects, which only code that calls Python needs
@@ -64,7 +64,7 @@ class _Linked(JITCodeLibrary):  # type: ignore[misc]
         return 0  # it has none
 
 
-class _Linking(Compiler):  # type: ignore[misc]
+class _Linking(Compiler):
     """Numba's compiler, which makes such code."""
 
     def __init__(self, typingctx: Any, targetctx: Any, library: Any, *rest: Any) -> None:
