@@ -28,6 +28,7 @@ ROWS: list[set[str]] = [
     {"grouping"},  # what a buffer's `key` is, so below it; its maps have files, so above those
     {"diagnostics"},
     {"schema", "staging", "cells", "draw_statistics", "sampling", "buffer", "slot_sampler"},
+    {"testing"},  # the public kit for strategies
     {"training"},
     {"integrations", "experiments"},
     {"cli", "__main__"},
@@ -48,7 +49,7 @@ ALLOWED = {
     "jinja2": ("experiments/",),
     "tyro": ("experiments/", "cli"),
     "rich": ("experiments/", "cli"),
-    "pickle": (),
+    "pickle": ("testing/states",),  # of its own buffers, to see that they can be
     "random": (),
     "pandas": (),
 }

@@ -13,7 +13,7 @@ from gymnasium.utils.env_checker import check_env
 
 from sibling_replay.envs import GAMES, MeanPreservingTail, MinAtarEnv
 from sibling_replay.envs.plain import plain, restored
-from support.chi_square import LawRejected, check_counts
+from sibling_replay.testing.chi_square import LawRejected, check_counts
 
 CHANNELS = {"Asterix": 4, "Breakout": 4, "Freeway": 7, "Seaquest": 10, "SpaceInvaders": 6}
 MINIMAL = {"Asterix": 5, "Breakout": 3, "Freeway": 3, "Seaquest": 6, "SpaceInvaders": 4}

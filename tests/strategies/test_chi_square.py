@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from support.chi_square import SIGNIFICANCE, LawRejected, TooLittleData, check_counts, check_draws
+from sibling_replay.testing.chi_square import (
+    SIGNIFICANCE,
+    LawRejected,
+    TooLittleData,
+    check_counts,
+    check_draws,
+)
 
 LAW = np.array([0.5, 0.25, 0.125, 0.125])
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sibling_replay import SiblingAverage
-from support.chi_square import check_counts, check_draws
+from sibling_replay.testing.chi_square import check_counts, check_draws
 from support.scenes import SCENES, SIBLING_STRATEGIES, STRATEGIES, draw_many, strata_law
 
 SINGLE_DRAWS = 20_000  # in batches of one: independent draws, the full power of the test

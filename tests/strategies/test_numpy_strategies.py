@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +13,6 @@ from sibling_replay import (
     Law,
     Needs,
     Prioritized,
-    Refresh,
     ReplayBuffer,
     SlotSampler,
     StateError,
@@ -23,28 +22,8 @@ from sibling_replay import (
     register,
 )
 from sibling_replay.strategies import registry
+from support.numpy_strategies import PlainPER
 from support.scenes import add_entries, churned_buffer, heavy_tailed, new_buffer
-
-
-@register
-@dataclass(frozen=True, kw_only=True)
-class PlainPER(Strategy):
-    """Prioritized replay in NumPy: what the compiled one does, to be compared with it."""
-
-    name = "plain-per"
-
-    def draw(self, view, size, stream, beta):
-        targets = (np.arange(size) + stream.take(size)) * (view.total / size)
-        slots = view.find(targets)
-        weights = self.importance_weights(view, view.masses[slots] / view.total, beta)
-        return Draw(slots=slots, weights=weights)
-
-    def refresh(self, view, draw, td_errors, signals):
-        return Refresh(slots=draw.slots, priorities=np.abs(td_errors) + self.epsilon)
-
-    def law(self, view, size):
-        each = view.masses[view.slots] / view.total
-        return Law(each, each, each)
 
 
 def state_of(buffer):
@@ -92,20 +71,6 @@ def test_a_batch_is_dated_and_its_columns_are_the_users() -> None:
     batch.slots[:] = 39  # what the user writes there decides nothing
     buffer.update_priorities(batch, np.full(8, 7.0))
     assert set(np.flatnonzero(np.isclose(buffer.masses, 7.0**0.6, rtol=1e-5))) == set(drawn)
-
-
-def test_save_load_and_go_on_bit_for_bit(tmp_path) -> None:
-    buffer = filled(PlainPER(alpha=0.9))
-    buffer.update_priorities(buffer.sample(16), np.arange(16.0) - 8)
-    buffer.save(tmp_path / "state")
-    twin = ReplayBuffer.load(tmp_path / "state")
-    assert twin.strategy == PlainPER(alpha=0.9)
-    for _ in range(5):
-        first, second = buffer.sample(16), twin.sample(16)
-        np.testing.assert_array_equal(first.slots, second.slots)
-        for each, batch in ((buffer, first), (twin, second)):
-            each.update_priorities(batch, batch.reward + 0.5)
-    assert state_of(buffer) == state_of(twin)
 
 
 def test_a_file_names_a_strategy_that_is_not_known(tmp_path, monkeypatch) -> None:

@@ -193,29 +193,6 @@ def test_stale_updates_are_dropped_and_counted(name):
     assert buffer.dropped_updates == expected
 
 
-def test_only_the_overwritten_part_is_dropped():
-    buffer = new_buffer(Prioritized(alpha=ALPHA), 4, seed=1)
-    add_entries(buffer, range(4), [0] * 4)
-    batch = buffer.sample(8)
-    add_entries(buffer, [8, 9], [0, 0])  # slots 0 and 1 are new
-    buffer.update_priorities(averaged(batch), np.full(8, 5.0))
-    stale = int((batch.slots < 2).sum())
-    assert stale > 0 and buffer.dropped_updates == stale
-    np.testing.assert_allclose(buffer.masses, [1, 1, 5 + EPSILON, 5 + EPSILON], rtol=1e-13)
-
-
-def test_a_batch_outlives_several_turns_of_the_ring():
-    """The slot is filled again and again: still not the entry that was drawn."""
-    buffer = new_buffer(Prioritized(alpha=ALPHA), 3, seed=1)
-    add_entries(buffer, range(3), [0] * 3)
-    batch = buffer.sample(3)
-    for turn in range(1, 5):
-        add_entries(buffer, range(3), [turn] * 3)
-        buffer.update_priorities(averaged(batch), np.full(3, 5.0))
-        assert buffer.dropped_updates == 3 * turn
-    assert np.array_equal(buffer.masses, np.ones(3))
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
 def test_the_sign_of_an_error_makes_no_difference(strategy, dtype):

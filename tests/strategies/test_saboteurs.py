@@ -1,6 +1,7 @@
 """Wrong samplers, made by small and likely mistakes, that the chi-square helper must reject.
 
-Each is judged on as many draws as the right sampler is, and the right one passes beside it.
+Each is judged on as many draws as the right sampler is, and the right one passes beside it. (More
+of them, as whole strategies that `check_strategy` must reject, are in `support.saboteurs`.)
 """
 
 from __future__ import annotations
@@ -9,18 +10,12 @@ import numpy as np
 import pytest
 
 from sibling_replay import Prioritized, SiblingAverage, SiblingModel, SiblingSample
-from support.averaging import averaged
-from support.chi_square import LawRejected, check_draws
-from support.masses import assign_masses
-from support.naive import NaiveBuffer
-from support.pair import Pair
+from sibling_replay.testing.chi_square import LawRejected, check_draws
 from support.scenes import (
-    STRATEGIES,
     add_entries,
     churned_buffer,
     draw_many,
     fixed_buffer,
-    new_buffer,
     strata_law,
 )
 
@@ -43,12 +38,6 @@ def per(request):
     return buffer, law, draws
 
 
-def test_uniform_instead_of_prioritized(per):
-    buffer, law, _ = per
-    rng = np.random.default_rng(0)
-    rejected(rng.integers(0, len(buffer), DRAWS), law)
-
-
 def test_prioritized_instead_of_uniform(per):
     buffer, _, draws = per
     rejected(draws, np.full(len(buffer), 1 / len(buffer)))
@@ -65,15 +54,6 @@ def test_one_slot_never_drawn(per):
     _, law, draws = per
     heaviest = int(np.argmax(law))
     rejected(np.where(draws == heaviest, heaviest - 1, draws), law)
-
-
-def test_alpha_applied_twice(per):
-    buffer, law, _ = per
-    masses = buffer.masses
-    alpha_twice = new_buffer(Prioritized(alpha=ALPHA), buffer.capacity, seed=1)
-    add_entries(alpha_twice, np.arange(masses.size), np.arange(masses.size))
-    assign_masses(alpha_twice._memory.index, np.arange(masses.size), masses**ALPHA)
-    rejected(draw_many(alpha_twice, DRAWS, 1).anchors, law)
 
 
 def test_alpha_not_applied(per):
@@ -95,28 +75,6 @@ def test_strata_in_the_wrong_order():
     rejected(independent + places, law)
 
 
-def test_first_duplicate_wins():
-    """One batch with a slot in it many times: the law after the refresh tells who won."""
-    laws, right, wrong = [], None, None
-    for reverse in (False, True):
-        pair = Pair(Prioritized(alpha=ALPHA), 6, seed=3)
-        pair.extend(range(6), range(6))
-        batch = pair.buffer.sample(24)
-        noted = pair.twin.note(batch)
-        errors = np.random.default_rng(0).permutation(np.geomspace(0.1, 10.0, 24))
-        pair.twin.refresh(noted, errors)
-        laws.append(pair.twin.anchor_law())
-        if reverse:  # assigned from the last to the first, the first stays
-            batch.slots[:] = batch.slots[::-1].copy()
-            errors = errors[::-1].copy()
-        pair.buffer.update_priorities(averaged(batch), errors)
-        draws = draw_many(pair.buffer, DRAWS, 1).anchors
-        right, wrong = (right, draws) if reverse else (draws, wrong)
-    assert laws[0] == laws[1]
-    check_draws(right, laws[0])
-    rejected(wrong, laws[0])
-
-
 @pytest.fixture(scope="module", params=[fixed_buffer, churned_buffer])
 def sample(request):
     buffer = request.param(SiblingSample(alpha=ALPHA))
@@ -124,12 +82,6 @@ def sample(request):
     law = buffer.probabilities()
     check_draws(draws.trained, law.trained)
     return buffer, law, draws
-
-
-def test_priority_weighted_sibling(sample):
-    """A sibling drawn by its mass is PER again: u_i / S."""
-    _, law, draws = sample
-    rejected(draws.anchors, law.trained)
 
 
 def test_uniform_group_instead_of_prioritized_group(sample):
@@ -217,19 +169,3 @@ def test_floyd_without_its_replacement_rule():
     law = np.triu(np.ones((n, n)), 1)
     assert k == 2
     rejected(wrong, law / law.sum())
-
-
-def test_the_naive_twin_states_the_same_laws():
-    """Two statements of the law, made apart, so that a wrong law cannot vouch for its sampler."""
-    for make in STRATEGIES.values():
-        pair = Pair(make(alpha=ALPHA), 40, seed=5)
-        rng = np.random.default_rng(5)
-        for _ in range(30):
-            pair.extend(rng.integers(0, 6, 5), rng.integers(0, 6, 5))
-            pair.sample(8, 0.5)
-            pair.update(0, np.exp(rng.standard_normal(8)))
-        law = pair.buffer.probabilities()
-        assert isinstance(pair.twin, NaiveBuffer)
-        np.testing.assert_allclose(law.anchor, pair.twin.anchor_law(), rtol=1e-9)
-        np.testing.assert_allclose(law.trained, pair.twin.trained_law(), rtol=1e-9)
-        np.testing.assert_allclose(law.outcome, pair.twin.outcome_law(), rtol=1e-9)

@@ -15,9 +15,9 @@ from hypothesis.stateful import (
 )
 
 from sibling_replay import Prioritized, SiblingAverage, SiblingSample, SlotSampler, Uniform
+from sibling_replay.testing.chi_square import LawRejected, check_draws
 from support import examples
 from support.averaging import averaged
-from support.chi_square import LawRejected, check_draws
 from support.scenes import (
     CAPACITIES,
     STRATEGIES,

@@ -12,7 +12,7 @@ from rllib_kit import BETA, check, episode, filled, update
 
 from sibling_replay import KeyMap, Prioritized, SiblingAverage, SiblingModel, SiblingSample
 from sibling_replay.integrations.rllib import BUFFER, SiblingEpisodeReplayBuffer
-from support.chi_square import LawRejected, check_draws
+from sibling_replay.testing.chi_square import LawRejected, check_draws
 from support.host_draws import HOST_STRATEGIES, missing_host_message, refreshed, weights_of
 
 DRAWS = 4_000

@@ -8,7 +8,7 @@ from sb3_kit import N_ENVS, POSITIONS, filled_buffer
 
 from sibling_replay import Prioritized, SiblingSample, Uniform
 from sibling_replay.integrations.sb3 import SiblingReplayBuffer
-from support.chi_square import LawRejected, check_draws
+from sibling_replay.testing.chi_square import LawRejected, check_draws
 from support.scenes import STRATEGIES
 
 DRAWS = 6_000  # batches of one: independent draws

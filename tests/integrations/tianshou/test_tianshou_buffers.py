@@ -26,7 +26,7 @@ from sibling_replay import (
     Uniform,
 )
 from sibling_replay.integrations.tianshou import SiblingReplayBuffer, SiblingVectorReplayBuffer
-from support.chi_square import LawRejected, check_draws
+from sibling_replay.testing.chi_square import LawRejected, check_draws
 from support.host_draws import HOST_STRATEGIES, missing_host_message, refreshed, weights_of
 
 DRAWS = 8_000

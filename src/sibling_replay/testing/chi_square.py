@@ -1,8 +1,11 @@
-"""The one statistical test of the suite: counts against an exact law."""
+"""The one statistical test there is: counts against an exact law."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import stats
 
 # The chance that a correct sampler is rejected, per test. Seeds are fixed, so a test that passes
@@ -21,7 +24,7 @@ class TooLittleData(AssertionError):
     """The counts could not have rejected anything."""
 
 
-def check_counts(counts, law) -> float:
+def check_counts(counts: ArrayLike, law: ArrayLike) -> float:
     """Raise unless `counts` could come from `law`, a distribution over the same cells.
 
     Returns the p-value. A cell without probability must never be counted. Data that cannot tell
@@ -56,7 +59,7 @@ def check_counts(counts, law) -> float:
     return p_value
 
 
-def _pooled(observed, expected):
+def _pooled(observed: Any, expected: Any) -> tuple[Any, Any]:
     """Cells too rare for the approximation in one cell, which takes more until it is not."""
     order = np.argsort(expected, kind="stable")
     observed, expected = observed[order], expected[order]
@@ -71,7 +74,7 @@ def _pooled(observed, expected):
     )
 
 
-def check_draws(draws, law) -> float:
+def check_draws(draws: ArrayLike, law: ArrayLike) -> float:
     """`check_counts` for drawn cells instead of their counts."""
     draws = np.asarray(draws).ravel()
     if draws.size and not (draws.min() >= 0 and draws.max() < np.size(law)):

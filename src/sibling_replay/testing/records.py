@@ -1,0 +1,49 @@
+"""What naive laws and refreshes read: a buffer and a draw as plain Python data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+
+class Entry(NamedTuple):
+    """A live entry."""
+
+    slot: int
+    mass: float  # priority^alpha
+    key: int  # entries with equal keys are siblings
+    outcome: int  # entries with equal outcomes led to the same
+    age: int  # how many entries were added (or slots emptied) after it
+
+
+class Row(NamedTuple):
+    """A row of a drawn batch and what came back for it. Slots are those of the draw."""
+
+    slot: int  # trained
+    anchor: int
+    outcome_slot: int
+    terms: tuple[int, ...]  # the slots averaged over; without averages the outcome's alone
+    siblings: tuple[int, ...]  # of the anchor, at the draw, the anchor among them
+    td_error: float  # target minus value
+    signals: Mapping[str, float]
+
+
+NaiveLaw: TypeAlias = Callable[[list[Entry], int], Sequence[Any]]
+"""law(entries, size): the probabilities of one row of a batch of that size to have each entry as
+anchor, as trained slot and as outcome: three sequences in the order of the entries. A fourth may
+follow, where the two are drawn one from the other: the chance of anchor i and outcome j together,
+for every pair [N][N]."""
+
+NaiveRefresh: TypeAlias = Callable[[list[Entry], list[Row]], Iterable[tuple[int, float]]]
+"""refresh(entries, rows): pairs of a slot and its new priority (before alpha), one for each update;
+of several for one slot the last stays. Updates of entries that have gone need no thought: they are
+left out of what is expected."""
+
+WeightedBy: TypeAlias = Literal["trained", "outcome", "ones"] | None
+"""The law whose importance weights rows get: (N P)^-beta of the trained slot, with P from the
+trained or from the outcome law; weights of one; or None, and weights are not checked."""
+
+MakeSignals: TypeAlias = Callable[[np.random.Generator, int], Mapping[str, Any]]
+"""signals(rng, size): the signals that go with `size` TD errors."""
