@@ -324,6 +324,8 @@ def importance_exponent(beta: Any) -> float:
         in_range, exponent = 0.0 <= beta <= 1.0, float(beta)
     except (TypeError, ValueError) as error:
         raise TypeError(f"beta must be a number from 0 to 1, not {beta!r}") from error
+    except OverflowError as error:
+        raise ValueError("beta must be from 0 to 1, and is too large to be a float") from error
     if not in_range:
         raise ValueError(f"beta must be from 0 to 1, got {exponent}")
     return exponent

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sibling_replay import SlotSampler, View
-from support.chi_square import check_draws
+from sibling_replay.testing.chi_square import check_draws
 from support.scenes import add_entries, draw_many, new_buffer
 
 FOLDER = Path(__file__).parent.parent.parent / "examples" / "strategies"

@@ -7,7 +7,7 @@ import pytest
 from test_examples import example
 
 from sibling_replay import RankBased, ReplayBuffer, SlotSampler
-from support.chi_square import check_draws
+from sibling_replay.testing.chi_square import check_draws
 from support.scenes import add_entries, draw_many, new_buffer
 
 

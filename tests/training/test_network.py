@@ -36,9 +36,11 @@ def random_batch(rng: np.random.Generator, dtype: Any, terms: int) -> Batch:
     shares = np.concatenate([rng.dirichlet(np.ones(n)) for n in counts])
     empty = np.zeros(0)
     return Batch(
-        anchors=empty.astype(np.int64),
         slots=empty.astype(np.int64),
+        anchors=empty.astype(np.int64),
+        outcome_slots=empty.astype(np.int64),
         groups=rng.integers(0, SIZES[0] * SIZES[-1], ROWS) // 2,
+        group_sizes=empty.astype(np.int64),
         weights=rng.random(ROWS).astype(np.float32),
         td=np.zeros(ROWS, dtype),
         priorities=empty,
@@ -46,12 +48,8 @@ def random_batch(rng: np.random.Generator, dtype: Any, terms: int) -> Batch:
         starts=starts,
         outcomes=rng.integers(0, 40, len(shares)),
         shares=shares,
-        siblings=np.zeros((ROWS, 0), np.int64),
+        siblings=empty.astype(np.int64),
         uniforms=empty,
-        subset_uniforms=empty,
-        proposed_slots=empty.astype(np.int64),
-        proposed_groups=empty.astype(np.int64),
-        proposed_masses=empty,
     )
 
 
