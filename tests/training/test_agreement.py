@@ -9,12 +9,14 @@ a difference of 1e-8 from that update on. Hence the tolerance, and a low learnin
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from numba import njit
 
+from sibling_replay import Draw, Needs, Prioritized, Refresh, ReplayBuffer
 from sibling_replay.training.config import ENVIRONMENTS, METHODS, RunConfig, paper_config
 from sibling_replay.training.loop import advance
 from sibling_replay.training.network import all_values
@@ -162,3 +164,38 @@ def test_the_torch_trainer_groups_by_a_key() -> None:
     )
     assert len(np.unique(rows.buffer.groups)) < len(np.unique(exact.buffer.groups))
     assert np.array_equal(drawn[1], drawn[2]) and not np.array_equal(drawn[0], drawn[1])
+
+
+def test_a_shift_pulls_the_loss_and_signals_reach_the_strategy() -> None:
+    """With the target minus the value as a shift to come, nothing else: seen by what is learnt."""
+    seen = []
+
+    class Shifting(Prioritized):
+        needs = Needs(shifts=True, signals=("target", "value"))
+        recipe = None
+        pull = 0.0
+
+        def draw(self, view, size, stream, beta):
+            slots = view.find((np.arange(size) + stream.take(size)) * (view.total / size))
+            return Draw(slots=slots, shift=np.full(size, self.pull))
+
+        def refresh(self, view, draw, td_errors, signals):
+            seen.append(np.abs(signals["target"] - signals["value"] - td_errors).max())
+            return Refresh(slots=draw.slots, priorities=np.abs(td_errors) + self.epsilon)
+
+    class Pulling(Shifting):
+        pull = 0.5
+
+    config = paper_config("TwoChains", "PER", seed=3, **{**SETTINGS, "steps": 400})
+    values = []
+    for strategy in (Shifting(), Pulling()):
+        setup = torch_reference.set_up(config)
+        buffer = ReplayBuffer.for_env(setup.env, 700, strategy, seed=1)
+        setup = replace(setup, buffer=buffer)
+        for _ in setup.steps(config):
+            pass
+        with torch.no_grad():
+            states = torch.eye(setup.learner.network[1].in_features)
+            values.append(setup.learner.network(states).mean().item())
+    assert len(seen) > 500 and max(seen) < 1e-6
+    assert values[1] > values[0] + 0.1

@@ -28,10 +28,12 @@ _OTHER_KEYS = (
 _OPEN = "open_draws"  # in a state
 
 
-def refuse_unfit(host: str, strategy: Strategy, *, signed: bool = True) -> None:
-    """Raise for a strategy that needs what a host that computes targets itself cannot give."""
+def refuse_unfit(
+    host: str, strategy: Strategy, *, signed: bool = True, averages: bool = False
+) -> None:
+    """Raise for a strategy that needs what a host cannot give."""
     needs = strategy.needs
-    if needs.averages:
+    if needs.averages and not averages:
         raise ValueError(
             f"{host} computes each target itself, from one outcome; {strategy.name} needs the "
             f"mean over several. Use SiblingSample or SiblingModel, which have the same mean"

@@ -13,6 +13,7 @@ from gymnasium import spaces
 from sibling_replay.buffer import ReplayBuffer as Storage
 from sibling_replay.grouping.key_map import as_key
 from sibling_replay.integrations import host
+from sibling_replay.integrations.host_replay import refuse_unfit
 from sibling_replay.replay.batch import Batch
 from sibling_replay.replay.payload import Field
 from sibling_replay.strategies import SiblingSample, Strategy
@@ -112,6 +113,8 @@ class SiblingReplayBuffer(ReplayBuffer):
                 'SB3 hands no groups to its buffer, so key="given" is not for it: '
                 "give a KeyMap or a function key(obs, action)"
             )
+        if strategy is not None:
+            refuse_unfit("SB3", strategy, averages=True)
         # Filled n_envs at a time, so slot = pos * n_envs + env, for ever.
         capacity = self.buffer_size * n_envs
         self._arguments = (fields, capacity, SiblingSample() if strategy is None else strategy)

@@ -62,6 +62,7 @@ class DoubleDQN:
         self.grad_clip = grad_clip
         self.device = device
         self.dtype = next(network.parameters()).dtype
+        self.signals: dict[str, Tensor] = {}  # of the last update: target and value of each row
         self._one_hot: Tensor | None = None
         if isinstance(observation_space, spaces.Discrete):
             n = int(observation_space.n)
@@ -100,7 +101,9 @@ class DoubleDQN:
         action = self._tensor(batch.action)[:, None]
         values = self.network(self.features(batch.obs)).gather(1, action).squeeze(1)
         errors = targets - values
-        loss = (self._tensor(batch.weights) * errors**2).mean()
+        pulls = errors if batch.shift is None else errors + self._tensor(batch.shift).to(self.dtype)
+        loss = (self._tensor(batch.weights) * pulls**2).mean()
+        self.signals = {"target": targets, "value": values.detach()}
 
         self.optimizer.zero_grad()
         loss.backward()
@@ -108,6 +111,17 @@ class DoubleDQN:
         self.optimizer.step()
         before: NDArray[Any] = errors.numpy(force=True)
         return before
+
+    def signals_for(self, buffer: ReplayBuffer) -> dict[str, NDArray[Any]]:
+        """What a buffer's strategy needs to know of the last update beside its TD errors."""
+        wanted = buffer.strategy.needs.signals
+        unknown = [name for name in wanted if name not in self.signals]
+        if unknown:
+            raise ValueError(
+                f"{buffer.strategy.name} needs the signals {unknown}; this learner gives "
+                f"{', '.join(self.signals)}"
+            )
+        return {name: self.signals[name].numpy(force=True) for name in wanted}
 
     def copy_target(self) -> None:
         """The hard target update."""
@@ -192,7 +206,7 @@ def interact(
             batch = buffer.sample(schedule.batch_size, schedule.beta(updates))
             td_errors = learner.update(batch)
             measure(batch, td_errors)
-            buffer.update_priorities(batch, td_errors)
+            buffer.update_priorities(batch, td_errors, **learner.signals_for(buffer))
             updates += 1
         if number % schedule.target_interval == 0:
             learner.copy_target()

@@ -67,8 +67,11 @@ class FlatDoubleDQN(DoubleDQN):
         obs = self.features(batch.obs).permute(0, 3, 1, 2)
         action = torch.as_tensor(batch.action)[:, None]
         layers = _forward(self._online, obs)
-        errors = targets - layers[-1].gather(1, action).squeeze(1)
-        slope = torch.as_tensor(batch.weights) * errors * (-2.0 / batch.size)
+        values = layers[-1].gather(1, action).squeeze(1)
+        errors = targets - values
+        pulls = errors if batch.shift is None else errors + torch.as_tensor(batch.shift).float()
+        slope = torch.as_tensor(batch.weights) * pulls * (-2.0 / batch.size)
+        self.signals = {"target": targets, "value": values}
         of_values = torch.zeros_like(layers[-1]).scatter_(1, action, slope[:, None])
         self._backward(obs, layers, of_values)
         self._descend()

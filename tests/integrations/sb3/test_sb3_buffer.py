@@ -13,7 +13,7 @@ from sb3_kit import N_ENVS, filled_buffer, step_of
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
-from sibling_replay import Prioritized, SiblingAverage, SiblingModel, SiblingSample, Uniform
+from sibling_replay import Needs, Prioritized, SiblingAverage, SiblingModel, SiblingSample, Uniform
 from sibling_replay.integrations.sb3 import SiblingReplayBuffer
 from support.scenes import STRATEGIES
 
@@ -216,3 +216,18 @@ def test_bad_td_errors_change_nothing():
         buffer.beta = 1.5
         buffer.sample(3)
     assert np.array_equal(buffer.storage.masses, before)
+
+
+def test_what_sb3_cannot_give_is_refused() -> None:
+    """A shift of targets, or more than TD errors: they would be lost in silence."""
+
+    class Shifting(SiblingSample):
+        needs = Needs(groups=True, shifts=True)
+
+    class Asking(SiblingSample):
+        needs = Needs(groups=True, signals=("target",))
+
+    space = spaces.Box(-1, 1, (2,))
+    for strategy, message in ((Shifting(), "adds something to targets"), (Asking(), "target as")):
+        with pytest.raises(ValueError, match=message):
+            SiblingReplayBuffer(50, space, spaces.Discrete(2), strategy=strategy)
