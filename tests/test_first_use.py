@@ -230,3 +230,28 @@ def test_warm_up_compiles_what_others_then_find(tmp_path: Path) -> None:
     assert "nothing to compile" in warm_up()
     for strategy in ("Prioritized", "SiblingSample", "SiblingModel", "SiblingAverage"):
         assert use(strategy, tmp_path).stdout.splitlines()[1] == ""
+
+
+@pytest.mark.long
+def test_with_a_numba_it_was_not_tried_with(tmp_path: Path) -> None:
+    """Inner functions are then compiled as any other: the same draws, a longer wait."""
+    code = (
+        "import numba, sys; numba.__version__ = sys.argv[1]\n"
+        "import numpy as np\n"
+        "from sibling_replay import ReplayBuffer, SiblingSample, Field\n"
+        "i, b = Field(np.dtype('i8')), Field(np.dtype('?'))\n"
+        "f = dict(obs=i, action=i, reward=Field(np.dtype('f4')), next_obs=i, terminated=b,"
+        " truncated=b)\n"
+        "r = ReplayBuffer(f, 9, SiblingSample(), seed=1)\n"
+        "for k in range(20): r.add(k % 3, 0, k, k, False, False)\n"
+        "x = r.sample(8); r.update_priorities(x, np.arange(8.0)); print(r.sample(8).slots)\n"
+    )
+    printed = []
+    for number, version in enumerate(("0.68.1", "0.99.0")):
+        cache = {"NUMBA_CACHE_DIR": str(tmp_path / str(number)), "SIBLING_REPLAY_QUIET": "1"}
+        done = subprocess.run(
+            [sys.executable, "-c", code, version],
+            capture_output=True, text=True, check=True, env={**os.environ, **cache},
+        )  # fmt: skip
+        printed.append(done.stdout)
+    assert printed[0] == printed[1] and "[" in printed[0]
