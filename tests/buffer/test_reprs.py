@@ -17,7 +17,7 @@ def test_a_buffer_says_how_many_entries_and_groups_it_has() -> None:
     add_entries(buffer, np.arange(1_200) % 7, np.arange(1_200) % 3)
     assert repr(buffer) == (
         "<ReplayBuffer: 1,200 of 2,000 entries in 7 groups, "
-        "SiblingSample(alpha=0.5, epsilon=1e-06, normalize='batch')>"
+        "SiblingSample(alpha=0.5, epsilon=1e-06, normalize='batch', initial='largest')>"
     )
     plain = new_buffer(Prioritized(), 8, key=None)
     assert repr(plain).startswith("<ReplayBuffer: 0 of 8 entries, Prioritized(")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +9,7 @@ import pytest
 
 from sibling_replay import SlotSampler, View
 from sibling_replay.testing.chi_square import check_draws
+from support.example_files import load_example
 from support.scenes import add_entries, draw_many, new_buffer
 
 FOLDER = Path(__file__).parent.parent.parent / "examples" / "strategies"
@@ -19,12 +18,7 @@ FILES = {"stratified": "Stratified", "rank_based": "RankBasedNumPy", "group_mean
 
 def example(name: str):
     """The strategy of a file, loaded as a stranger would."""
-    module = f"example_{name}"
-    if module not in sys.modules:
-        spec = importlib.util.spec_from_file_location(module, FOLDER / f"{name}.py")
-        sys.modules[module] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[module])
-    return getattr(sys.modules[module], FILES[name])
+    return getattr(load_example(f"strategies/{name}.py"), FILES[name])
 
 
 @pytest.mark.parametrize("name", FILES)
