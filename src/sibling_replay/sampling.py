@@ -28,8 +28,9 @@ from sibling_replay.staging import (
     td_errors_as_array,
     whole_number,
 )
-from sibling_replay.strategies import Law, Strategy, View, registered
+from sibling_replay.strategies import Law, Strategy, View
 from sibling_replay.strategies.guard import checked_law
+from sibling_replay.strategies.registry import require_strategy
 from sibling_replay.strategies.replay_by import replay_by
 
 _LARGEST_CAPACITY = 2**29  # the pool of group members is indexed by 32-bit integers
@@ -44,10 +45,7 @@ class Sampling(ABC):
     """
 
     def __init__(self, capacity: int, strategy: Strategy) -> None:
-        if not isinstance(strategy, Strategy):
-            raise TypeError(
-                f"strategy must be one of {', '.join(registered())} (an instance), not {strategy!r}"
-            )
+        require_strategy(strategy)
         capacity = whole_number("capacity", capacity)
         if not 1 <= capacity <= _LARGEST_CAPACITY:
             raise ValueError(f"capacity must be from 1 to {_LARGEST_CAPACITY}, got {capacity}")

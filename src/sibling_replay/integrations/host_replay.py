@@ -19,6 +19,7 @@ from sibling_replay.integrations.open_draws import OpenDraws, checked_rows
 from sibling_replay.replay.arrays import F32, F64, I64
 from sibling_replay.slot_sampler import OtherWidth, SlotSampler
 from sibling_replay.strategies import InvalidTDErrors, Strategy
+from sibling_replay.strategies.registry import require_strategy
 
 _OTHER_KEYS = (
     "either the key function returns other shapes than before, or the state was saved before "
@@ -32,6 +33,7 @@ def refuse_unfit(
     host: str, strategy: Strategy, *, signed: bool = True, averages: bool = False
 ) -> None:
     """Raise for a strategy that needs what a host cannot give."""
+    require_strategy(strategy)
     needs = strategy.needs
     if needs.averages and not averages:
         raise ValueError(

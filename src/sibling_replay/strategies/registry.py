@@ -38,6 +38,12 @@ def registered() -> dict[str, type[Strategy]]:
     return dict(_KINDS)
 
 
+def require_strategy(given: object) -> None:
+    """Raise if what was given as a strategy is none."""
+    if not isinstance(given, Strategy):
+        raise TypeError(f"strategy must be one of {', '.join(_KINDS)} (an instance), not {given!r}")
+
+
 def find_strategy(name: str) -> type[Strategy]:
     """A strategy by name; packages that announce one of that name are imported if need be."""
     if name not in _KINDS:
