@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sibling_replay.training.batch import Batch, Outcomes
+from sibling_replay.training.batch import TableBatch, OutcomeTable
 from sibling_replay.training.network import all_values, initial_layers, learn, new_network
 
 torch = pytest.importorskip("torch")
@@ -29,13 +29,13 @@ def torch_network(layers: Any, dtype: Any) -> Any:
     return torch.nn.Sequential(*modules[:-1])
 
 
-def random_batch(rng: np.random.Generator, dtype: Any, terms: int) -> Batch:
+def random_batch(rng: np.random.Generator, dtype: Any, terms: int) -> TableBatch:
     """Rows with 1 to `terms` outcomes each, out of 40, in few groups: with repetitions."""
     counts = rng.integers(1, terms + 1, ROWS)
     starts = np.concatenate([[0], np.cumsum(counts)])
     shares = np.concatenate([rng.dirichlet(np.ones(n)) for n in counts])
     empty = np.zeros(0)
-    return Batch(
+    return TableBatch(
         slots=empty.astype(np.int64),
         anchors=empty.astype(np.int64),
         outcome_slots=empty.astype(np.int64),
@@ -53,7 +53,7 @@ def random_batch(rng: np.random.Generator, dtype: Any, terms: int) -> Batch:
     )
 
 
-def targets_of(batch: Batch, outcomes: Outcomes, online: Any, frozen: Any) -> Any:
+def targets_of(batch: TableBatch, outcomes: OutcomeTable, online: Any, frozen: Any) -> Any:
     """Share-weighted Double-DQN targets, row by row."""
     means = []
     for b in range(ROWS):
@@ -80,7 +80,7 @@ def test_learning_follows_torch(
     torch_dtype = torch.float64 if dtype is np.float64 else torch.float32
     reference = torch_network(layers, torch_dtype)
     optimizer = torch.optim.Adam(reference.parameters(), lr=1e-3)
-    outcomes = Outcomes(
+    outcomes = OutcomeTable(
         next_state=rng.integers(0, SIZES[0], 40).astype(np.int32),
         reward=(reward_scale * rng.normal(size=40)).astype(np.float32).astype(dtype),
         discount=np.where(rng.random(40) < 0.3, 0.0, 0.9).astype(dtype),

@@ -160,7 +160,7 @@ def _refresh(handle, slots, errors, added, refreshed, alpha, epsilon):
     largest = steps.write_masses(part(kept_errors, 0, kept), alpha, epsilon, priorities, masses)
     _note_peak(open_peaks(handle), priorities[largest], masses[largest])
     groups = np.empty(kept, dtype=np.int64)
-    steps.refresh_slots(
+    steps.assign_masses(
         open_index(handle), refreshed, part(kept_slots, 0, kept), groups, masses, open_best(handle)
     )
     return -1
@@ -242,7 +242,7 @@ def refresh_members(handle, groups, group_sizes, errors, added, alpha, epsilon):
     for b in range(groups.size):
         if _any_older(index, groups[b], stamps, added, counts[ADDED], capacity):
             _note_peak(peaks, priorities[b], masses[b])
-    found = steps.refresh_members(
+    found = steps.assign_to_members(
         index, groups, masses, best, stamps, added, counts[ADDED], capacity
     )
     counts[DROPPED] += drawn - found
@@ -285,4 +285,4 @@ def assign_priorities(handle, slots, priorities, alpha):
     for i in range(slots.size):
         _note_peak(peaks, priorities[i], masses[i])
     groups = np.empty(slots.size, dtype=np.int64)
-    steps.refresh_slots(open_index(handle), LAST, slots, groups, masses, open_best(handle))
+    steps.assign_masses(open_index(handle), LAST, slots, groups, masses, open_best(handle))

@@ -213,7 +213,7 @@ def rank(index, slots, noted, alpha):
 
 
 @inner(forceinline=True)
-def refresh_slots(index, refreshed, slots, groups, masses, best):
+def assign_masses(index, refreshed, slots, groups, masses, best):
     """Give live slots their new masses: of several for one slot the last, or the largest.
 
     `slots` and `masses` are used up by LARGEST. `best` is scratch, zero between calls: [slots].
@@ -242,7 +242,7 @@ def _keep_largest(slots, masses, best):
 
 
 @inner(forceinline=True)
-def refresh_members(index, groups, masses, best, stamps, added_then, added_now, capacity):
+def assign_to_members(index, groups, masses, best, stamps, added_then, added_now, capacity):
     """Give every member of each row's group the largest mass of the group's rows, except members
     that came after the draw, at `added_then` additions. Returns how many were given one.
 

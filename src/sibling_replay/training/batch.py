@@ -32,8 +32,8 @@ from sibling_replay.strategies.steps import (
     list_counted_outcomes,
     list_subsets,
     rank,
-    refresh_members,
-    refresh_slots,
+    assign_to_members,
+    assign_masses,
     write_masses,
 )
 from sibling_replay.strategies.weights import BY_BATCH
@@ -47,7 +47,7 @@ _KERNEL: dict[str, Any] = {
 }
 
 
-class Outcomes(NamedTuple):
+class OutcomeTable(NamedTuple):
     """What the outcomes of all groups mean for a target, by flat index g * width + o."""
 
     next_state: NDArray[np.int32]  # [G * width]
@@ -55,7 +55,7 @@ class Outcomes(NamedTuple):
     discount: NDArray[Any]  # [G * width] gamma, or 0 after termination or truncation
 
 
-class Memory(NamedTuple):
+class TableMemory(NamedTuple):
     """The replay buffer: slots hold outcomes, the index holds masses and groups."""
 
     entries: Index  # grouped by (s, a); not kept up where nothing is drawn by mass
@@ -67,7 +67,7 @@ class Memory(NamedTuple):
     noted: NDArray[np.float64]  # [capacity] |td| of each entry, infinite at first; for ranks
 
 
-class Batch(NamedTuple):
+class TableBatch(NamedTuple):
     """B rows; the terms of row b are starts[b] .. starts[b + 1] - 1."""
 
     slots: NDArray[np.int64]  # [B] trained slots (the anchors of AVG and MODEL)
@@ -86,7 +86,7 @@ class Batch(NamedTuple):
     uniforms: NDArray[np.float64]  # [B times what a row takes]
 
 
-def outcome_tables(model: TabularModel, gamma: float, dtype: DTypeLike) -> Outcomes:
+def outcome_tables(model: TabularModel, gamma: float, dtype: DTypeLike) -> OutcomeTable:
     """Outcome tables of an environment. A time limit stops bootstrapping like a termination.
     Rewards are those of a buffer, which keeps them in single precision."""
     n_states, n_actions, listed = model.next_state.shape
@@ -104,11 +104,11 @@ def outcome_tables(model: TabularModel, gamma: float, dtype: DTypeLike) -> Outco
             reward[rows, columns] = model.reward[:, :, o].ravel().astype(np.float32)
             ended = model.terminated[:, :, o].ravel() | bool(truncated)
             discount[rows, columns] = np.where(ended, 0.0, gamma)
-    return Outcomes(next_state.ravel(), reward.ravel(), discount.ravel())
+    return OutcomeTable(next_state.ravel(), reward.ravel(), discount.ravel())
 
 
-def new_memory(capacity: int, n_groups: int, width: int, grouped: bool) -> Memory:
-    return Memory(
+def new_memory(capacity: int, n_groups: int, width: int, grouped: bool) -> TableMemory:
+    return TableMemory(
         entries=new_index(capacity, n_groups, grouped=grouped),
         group=np.zeros(capacity, np.int32),
         outcome=np.zeros(capacity, np.int32),
@@ -119,10 +119,10 @@ def new_memory(capacity: int, n_groups: int, width: int, grouped: bool) -> Memor
     )
 
 
-def new_batch(size: int, recipe: Recipe, width: int, dtype: DTypeLike) -> Batch:
+def new_batch(size: int, recipe: Recipe, width: int, dtype: DTypeLike) -> TableBatch:
     """Arrays for one minibatch, reused by every update of a run."""
     terms = size * (width if recipe.trained == GROUP_MEAN else max(recipe.subset, 1))
-    return Batch(
+    return TableBatch(
         slots=np.zeros(size, np.int64),
         anchors=np.zeros(size, np.int64),
         outcome_slots=np.zeros(size, np.int64),
@@ -186,7 +186,7 @@ def refresh(memory, batch, recipe, alpha, epsilon, live, updates):
     largest = write_masses(batch.td, alpha, epsilon, batch.priorities, batch.masses)
     index = memory.entries
     if recipe.refreshed == ALL_AVERAGED and recipe.trained == GROUP_MEAN:
-        refresh_members(index, batch.groups, batch.masses, memory.best, memory.stamps, 0, 0, 0)
+        assign_to_members(index, batch.groups, batch.masses, memory.best, memory.stamps, 0, 0, 0)
     elif recipe.refreshed == NOTED:
         for b in range(batch.slots.size):
             memory.noted[batch.slots[b]] = abs(np.float64(batch.td[b]))
@@ -208,5 +208,5 @@ def refresh(memory, batch, recipe, alpha, epsilon, live, updates):
                 slots[b] = batch.slots[b]
                 masses[b] = batch.masses[b]
         rule = LARGEST if every else recipe.refreshed
-        refresh_slots(index, rule, slots, groups, masses, memory.best)
+        assign_masses(index, rule, slots, groups, masses, memory.best)
     return largest

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sibling_replay.envs import inverse_cdf
 from sibling_replay.replay.index import insert, remove
 from sibling_replay.strategies.recipe import BY_MASS, NOTHING, Recipe
-from sibling_replay.training.batch import Batch, Memory, Outcomes, draw, refresh
+from sibling_replay.training.batch import OutcomeTable, TableBatch, TableMemory, draw, refresh
 from sibling_replay.training.borrow import borrowed
 from sibling_replay.training.config import linear
 from sibling_replay.training.network import Network, all_values, first_largest, greedy, learn
@@ -98,10 +98,10 @@ class Run(NamedTuple):
 
     settings: Settings
     world: World
-    outcomes: Outcomes
+    outcomes: OutcomeTable
     network: Network
-    memory: Memory
-    batch: Batch
+    memory: TableMemory
+    batch: TableBatch
     curve: Curve
     clock: NDArray[Any]  # [1] of CLOCK
     visits: NDArray[np.int64]  # [2, G] how often each group was acted in, and replayed
