@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sibling_replay.training.batch import TableBatch, OutcomeTable
+from sibling_replay.training.batch import OutcomeTable, TableBatch
 from sibling_replay.training.network import all_values, initial_layers, learn, new_network
 
 torch = pytest.importorskip("torch")

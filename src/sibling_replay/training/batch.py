@@ -27,13 +27,13 @@ from sibling_replay.strategies.recipe import (
 )
 from sibling_replay.strategies.steps import (
     Rows,
+    assign_masses,
+    assign_to_members,
     draw_rows,
     first_invalid,
     list_counted_outcomes,
     list_subsets,
     rank,
-    assign_to_members,
-    assign_masses,
     write_masses,
 )
 from sibling_replay.strategies.weights import BY_BATCH

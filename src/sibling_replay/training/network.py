@@ -15,11 +15,14 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import DTypeLike, NDArray
+
+if TYPE_CHECKING:  # what kernels here are compiled for: when it changes, they are stale
+    from sibling_replay.training.batch import OutcomeTable, TableBatch  # noqa: F401
 
 BETA1, BETA2, ADAM_EPSILON = 0.9, 0.999, 1e-8  # Adam's defaults, as in torch.optim.Adam
 CLIP_EPSILON = 1e-6  # as in torch.nn.utils.clip_grad_norm_
