@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import gymnasium as gym
@@ -39,6 +40,7 @@ from sibling_replay.staging import Staging, as_array
 from sibling_replay.strategies import Strategy
 from sibling_replay.strategies.over_memory import write_batch
 from sibling_replay.strategies.replay_by import kept_for
+from sibling_replay.strategies.scripted import ScriptedReplay
 
 
 class ReplayBuffer(Sampling):
@@ -90,7 +92,8 @@ class ReplayBuffer(Sampling):
             stored[GROUP_KEY] = Field(np.dtype(np.int64))
             key_fields = (GROUP_KEY,)
         self._layout = Layout.of(stored, key_fields)
-        self._one_action = self._key == "given" and strategy.needs.other_outcomes  # in a group
+        borrows = strategy.needs.other_outcomes or strategy.needs.averages
+        self._one_action = self._key == "given" and borrows  # in a group
         self._staging = Staging(self._layout, tuple(stored), self._key)
         self._stage = self._staging.stage
         self._plain = len(stored) == len(TRANSITION)
@@ -209,6 +212,32 @@ class ReplayBuffer(Sampling):
         slots = chosen.astype(np.int64)
         write_batch(self._memory.handle, slots, slots, slots, np.ones(slots.size), batch.block)
         return batch
+
+    def use_values(self, values: Callable[[Any, Any], ArrayLike]) -> None:
+        """Let the strategy's sweeps ask for the learner's present values.
+
+        values: of a batch of stored observations and actions, a number each. It is no part of a
+            state: give it again to a buffer that was loaded or copied.
+        """
+        if not isinstance(self._replay, ScriptedReplay):
+            raise TypeError(f"{self.strategy.name} asks for no values")
+        mine = weakref.ref(self)  # not a cycle, which would hold a large buffer for a while
+
+        def by_slot(slots: I64) -> NDArray[np.float64]:
+            buffer = mine()
+            assert buffer is not None
+            wanted = np.asarray(slots)
+            if wanted.size and not 0 <= wanted.min() <= wanted.max() < len(buffer):
+                raise ValueError(f"values are of slots from 0 to {len(buffer) - 1}, not {slots}")
+            columns = buffer._memory.read(wanted.astype(np.int64))
+            found = as_array("values", values(columns["obs"], columns["action"]))
+            if found.shape != wanted.shape or found.dtype.kind not in "fiu":
+                raise ValueError(f"expected {wanted.size} values, got {found.dtype} {found.shape}")
+            if not np.isfinite(found).all():
+                raise ValueError(f"values must be finite, got {found[~np.isfinite(found)][0]}")
+            return found.astype(np.float64)
+
+        self._replay.values = by_slot
 
     def transitions(self) -> dict[str, NDArray[Any]]:
         """Every stored transition, by slot, as columns (copies)."""

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from sibling_replay import (
-    Field,
     Prioritized,
     ReplayBuffer,
     SiblingAverage,
@@ -18,16 +17,8 @@ from sibling_replay import (
 )
 from sibling_replay.strategies.over_memory import refresh_slots
 from sibling_replay.strategies.recipe import LAST
+from sibling_replay.testing.twin import FIELDS
 from support.averaging import averaged
-
-FIELDS = {
-    "obs": Field(np.dtype(np.int64)),
-    "action": Field(np.dtype(np.int64)),
-    "reward": Field(np.dtype(np.float32)),
-    "next_obs": Field(np.dtype(np.int64)),
-    "terminated": Field(np.dtype(np.bool_)),
-    "truncated": Field(np.dtype(np.bool_)),
-}
 
 # Every rule of drawing and refreshing there is, by a name that reads well in a test id.
 STRATEGIES = {

@@ -42,7 +42,7 @@ class SiblingDQN(DQN):
 
     Takes what `DQN` takes, and:
 
-    strategy: one of the five; `SiblingSample()` unless given. With `Uniform` and the defaults
+    strategy: how to draw; `SiblingSample()` unless given. With `Uniform` and the defaults
         below it is the stock DQN, number for number.
     key: what makes siblings, as in `sibling_replay.ReplayBuffer`. No file holds a function or a
         map: give it again to `load`, unless the loaded model is only to predict.

@@ -250,9 +250,10 @@ class Memory:
             if ok:
                 size = self.layout.outcome_bytes
                 ok, why = check_keys(self.outcome_keys, self.outcomes, rows, live, size)
-        if ok and self.keeps_notes and self.grouped:
+        if ok and self.keeps_notes:
             by_slot = np.full(self.capacity, -1, dtype=np.int64)
-            by_slot[live] = self.index.items[0, live]
+            if self.grouped:
+                by_slot[live] = self.index.items[0, live]
             ok, why = check_notes(self.notes, by_slot, self.index.vec[:, 0].astype(np.int64))
         return ok, why
 

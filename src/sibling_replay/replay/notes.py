@@ -21,7 +21,7 @@ from numba import njit
 from sibling_replay.replay.arrays import F64, I64
 from sibling_replay.replay.inner import inner
 from sibling_replay.replay.partition import member
-from sibling_replay.replay.tree import new_tree, raise_sum
+from sibling_replay.replay.tree import new_tree, raise_sum, rebuild_sums
 
 COUNT, SUM, SQUARES = range(3)
 KAPPA, ALPHA = range(2)
@@ -193,7 +193,12 @@ def write_scores(notes, index, groups, scores):
 
 def check_notes(notes: Notes, groups: I64, sizes: I64) -> tuple[bool, str]:
     """Whether sums and leaves are those of the columns and scores. `groups` are of every slot, -1
-    where it is empty; `sizes` of every group."""
+    where it is empty or there are none; `sizes` of every group."""
+    largest, start = notes.peaks
+    if not (0.0 < largest < np.inf and 0.0 <= start < np.inf):
+        return False, f"the largest score is {largest}, the mass of newcomers {start}"
+    if (notes.clock < 0).any():
+        return False, f"{notes.clock.min()} refreshes"
     if notes.changes.size:
         live = np.flatnonzero(groups >= 0)
         columns = notes.columns.reshape(notes.initial.size, -1)
@@ -216,6 +221,8 @@ def check_notes(notes: Notes, groups: I64, sizes: I64) -> tuple[bool, str]:
         leaves = np.where(sizes > 0, sizes.astype(np.float64) ** kappa * notes.scores**alpha, 0.0)
         if not np.allclose(notes.tree[: sizes.size], leaves, rtol=1e-9, atol=0.0):
             return False, "a leaf of the tree over groups is not that of its group"
-        if not np.isclose(notes.tree[-1], leaves.sum(), rtol=1e-9):
-            return False, "the tree over groups does not add up"
+        above = notes.tree.copy()
+        rebuild_sums(above, notes.levels)
+        if not np.allclose(above, notes.tree, rtol=1e-9, atol=0.0):
+            return False, "a node of the tree over groups is not the sum of its children"
     return True, ""

@@ -165,7 +165,8 @@ class Strategy(ABC):
 
     def rescore(self, view: View, values: Values | None) -> Refresh | None:
         """Everything anew, every `needs.sweep` refreshes: what was last refreshed long ago is
-        stale. `values(slots)` gives the learner's present values, if the buffer knows them."""
+        stale. `values(slots)` gives the learner's present values, if the buffer was told
+        (`use_values`)."""
         return None
 
     @abstractmethod

@@ -49,7 +49,8 @@ class CompiledReplay:
         self._alpha, self._epsilon = strategy.alpha, strategy.epsilon
         self._normalize = NORMALIZATIONS[strategy.normalize]
         # As plain attributes: looking them up in the recipe at every draw takes as long as drawing.
-        self._anchors, self._trained, self._weights, self._refreshed, self._subset, _ = recipe
+        self._anchors, self._trained, self._weights, self._refreshed = recipe[:4]
+        self._subset, self._ranked_every = recipe.subset, recipe.ranked_every
         # Where every group fits, subsets take no random numbers.
         self._uniforms = recipe.uniforms if recipe.subset < capacity else 1
         self._averages = recipe.averages
@@ -128,7 +129,7 @@ class CompiledReplay:
         """Count a refresh, and rank everything if it is time."""
         clock = memory.notes.clock
         clock[SWEEP_CLOCK] += 1
-        if clock[SWEEP_CLOCK] % self._strategy.needs.sweep == 0:
+        if clock[SWEEP_CLOCK] % self._ranked_every == 0:
             rank_all(memory.handle, memory.live_slots, self._alpha)
 
     def _refresh_averaged(
@@ -158,8 +159,11 @@ class CompiledReplay:
             if invalid == -1:
                 self._sweep(memory)
             return invalid
-        return int(
+        invalid = int(
             refresh_slots(
                 memory.handle, slots, errors, date, self._refreshed, self._alpha, self._epsilon
             )
         )
+        if invalid == -1 and self._starts:
+            set_start(memory, self._strategy, errors)
+        return invalid

@@ -31,10 +31,12 @@ class _Said:
 
     def __init__(self, strategy: Strategy, method: str, memory: Memory) -> None:
         self._who = f"{strategy.name}.{method}"
+        # A sweep follows a refresh, which has been made by then.
+        self._effect = "Nothing was rescored" if method == "rescore" else "Nothing was changed"
         self._memory = memory
 
     def wrong(self, what: str) -> NoReturn:
-        raise ValueError(f"{self._who} returned {what}. Nothing was changed")
+        raise ValueError(f"{self._who} returned {what}. {self._effect}")
 
     def slots(self, name: str, given: Any, count: int | None) -> I64:
         """Live slots, `count` of them, as a copy of our own."""

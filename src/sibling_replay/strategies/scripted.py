@@ -15,7 +15,7 @@ from sibling_replay.replay.memory import MOST_ADDED, Memory
 from sibling_replay.replay.notes import SWEEP_CLOCK
 from sibling_replay.replay.opened import DROPPED
 from sibling_replay.rng import Uniforms
-from sibling_replay.strategies.api import Draw, Refresh, Strategy, Terms, Values
+from sibling_replay.strategies.api import Draw, Strategy, Terms, Values
 from sibling_replay.strategies.guard import checked_draw, checked_refresh, refuse_invalid
 from sibling_replay.strategies.noting import set_start, write_refresh
 from sibling_replay.strategies.over_memory import find_stale, write_batch
@@ -31,6 +31,7 @@ class ScriptedReplay:
         if type(strategy).draw is Strategy.draw:
             raise TypeError(f"{strategy.name} defines no draw: it cannot be used")
         self._strategy = strategy
+        self._needs = strategy.needs
         self.values: Values | None = None  # of the learner, by slot
         self._unsigned = 0  # errors seen, as long as none was negative
 
@@ -98,20 +99,16 @@ class ScriptedReplay:
             current = _current_rows(memory, drawn, rows, date)
             given = {name: values[rows] for name, values in signals.items()}
             said = self._strategy.refresh(View(memory), current, errors[rows], given)
+        refresh = None if said is None else checked_refresh(self._strategy, memory, said)
         memory.counts[DROPPED] += dropped
-        if said is not None:
-            try:
-                refresh: Refresh = checked_refresh(self._strategy, memory, said)
-            except BaseException:
-                memory.counts[DROPPED] -= dropped
-                raise
+        if refresh is not None:
             write_refresh(memory, refresh, self._strategy.alpha)
         self._sweep(memory)
         set_start(memory, self._strategy, errors)
 
     def _sweep(self, memory: Memory) -> None:
         """Count a refresh, and rescore everything if it is time."""
-        every = self._strategy.needs.sweep
+        every = self._needs.sweep
         if not every:
             return
         memory.notes.clock[SWEEP_CLOCK] += 1
@@ -123,7 +120,7 @@ class ScriptedReplay:
 
     def _watch_signs(self, errors: F64) -> None:
         """Warn once if a strategy that needs signs sees none."""
-        if not self._strategy.needs.signed or self._unsigned < 0:
+        if not self._needs.signed or self._unsigned < 0:
             return
         if (errors < 0.0).any():
             self._unsigned = -1

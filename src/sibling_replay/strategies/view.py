@@ -149,21 +149,37 @@ class View:
 
     def group_masses(self, groups: I64) -> F64:
         """The sum of the members' masses."""
-        sums = np.empty(len(groups))
-        _sums(self._memory.handle, np.asarray(groups, dtype=np.int64), sums)
+        known = self._known(groups)
+        sums = np.empty(known.size)
+        _sums(self._memory.handle, known, sums)
         return sums
 
     def members(self, group: int) -> I64:
         """The slots of a group."""
-        slots = np.empty(self._memory.index.vec[group, 0], dtype=np.int64)
-        _members(self._memory.handle, int(group), slots)
+        known = self._known([group])
+        slots = np.empty(self._memory.index.vec[known[0], 0], dtype=np.int64)
+        _members(self._memory.handle, int(known[0]), slots)
         return slots
 
     def pick(self, groups: I64, uniforms: F64) -> I64:
         """A uniform member of each group, from a uniform number each."""
-        slots = np.empty(len(groups), dtype=np.int64)
-        _pick(self._memory.handle, np.asarray(groups, dtype=np.int64), uniforms, slots)
+        known = self._known(groups)
+        numbers = np.asarray(uniforms, dtype=np.float64)
+        if numbers.shape != known.shape or not ((numbers >= 0.0) & (numbers < 1.0)).all():
+            raise ValueError(f"expected {known.size} numbers in [0, 1), got {uniforms}")
+        slots = np.empty(known.size, dtype=np.int64)
+        _pick(self._memory.handle, known, numbers, slots)
         return slots
+
+    def _known(self, groups: I64 | list[int]) -> I64:
+        """Groups that have members: compiled code believes what it is given."""
+        found: I64 = np.asarray(groups, dtype=np.int64).reshape(-1)
+        sizes = self._memory.index.vec[:, 0]
+        inside = (found >= 0) & (found < sizes.size)
+        inside[inside] = sizes[found[inside]] > 0
+        if not inside.all():
+            raise ValueError(f"group {found[~inside][0]} has no members")
+        return found
 
 
 @njit(cache=True)

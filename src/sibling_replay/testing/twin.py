@@ -20,7 +20,7 @@ from sibling_replay.testing.records import Entry, MakeSignals, NaiveRefresh, Row
 
 MASS_TOLERANCE = 1e-11  # powers are computed in another way than Python's: 1e-14 each
 
-_FIELDS = {
+FIELDS = {
     "obs": Field(np.dtype(np.int64)),
     "action": Field(np.dtype(np.int64)),
     "reward": Field(np.dtype(np.float32)),
@@ -229,7 +229,7 @@ class BufferTwin(Twin):
     container = "ReplayBuffer"
 
     def new_sampling(self, seed: int) -> ReplayBuffer:
-        return ReplayBuffer(_FIELDS, self.capacity, self.strategy, seed=seed)
+        return ReplayBuffer(FIELDS, self.capacity, self.strategy, seed=seed)
 
     def masses(self) -> F64:
         masses = np.zeros(self.capacity)

@@ -180,7 +180,8 @@ def draw(memory, batch, recipe, live, beta, rng):
 
 @njit(**_KERNEL)
 def refresh(memory, batch, recipe, alpha, epsilon, live, updates):
-    """Write priorities back, after so many updates. Returns the row with the largest."""
+    """Write priorities back, after so many updates. Returns the row with the largest, -1 if none
+    can be."""
     if first_invalid(batch.td) >= 0:
         raise ValueError("a TD error is not finite: training has diverged")
     largest = write_masses(batch.td, alpha, epsilon, batch.priorities, batch.masses)
@@ -192,7 +193,7 @@ def refresh(memory, batch, recipe, alpha, epsilon, live, updates):
             memory.noted[batch.slots[b]] = abs(np.float64(batch.td[b]))
         if updates % recipe.ranked_every == 0:
             rank(index, np.arange(live), memory.noted, alpha)
-        batch.priorities[largest] = 0.0  # ranks are priorities, and none is above the first
+        return -1  # priorities are ranks, of which none is above the first
     elif recipe.refreshed != NOTHING:
         every = recipe.refreshed == ALL_AVERAGED
         count = batch.starts[batch.slots.size] if every else batch.slots.size

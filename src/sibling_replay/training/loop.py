@@ -213,7 +213,7 @@ def _update(run):
             clock.live,
             clock.updates,
         )
-        if run.batch.priorities[row] > clock.largest:
+        if row >= 0 and run.batch.priorities[row] > clock.largest:
             clock.largest = run.batch.priorities[row]
             clock.largest_mass = run.batch.masses[row]
 

@@ -10,10 +10,10 @@ from ray.rllib.utils.from_config import from_config
 from ray.rllib.utils.replay_buffers import PrioritizedEpisodeReplayBuffer, ReplayBuffer
 from rllib_kit import BETA, check, episode, filled, update
 
-from sibling_replay import KeyMap, Prioritized, SiblingAverage, SiblingModel, SiblingSample
+from sibling_replay import Prioritized, SiblingAverage, SiblingModel, SiblingSample
 from sibling_replay.integrations.rllib import BUFFER, SiblingEpisodeReplayBuffer
 from sibling_replay.testing.chi_square import LawRejected, check_draws
-from support.host_draws import HOST_STRATEGIES, missing_host_message, refreshed, weights_of
+from support.host_draws import HOST_STRATEGIES, Halves, missing_host_message, refreshed, weights_of
 
 DRAWS = 4_000
 GAMMA = 0.9
@@ -152,17 +152,6 @@ def test_key_functions_define_siblings():
     for i in halves:
         for j in halves:
             assert (halves[i] == halves[j]) == (groups[i] == groups[j])
-
-
-class Halves(KeyMap):
-    """A map of a whole batch; notes the shapes it is given."""
-
-    def __init__(self):
-        self.seen = []
-
-    def keys(self, obs, action):
-        self.seen.append((type(obs), obs.shape, type(action), action.shape, action.dtype))
-        return obs[:, 0].astype(np.int64) // 2
 
 
 def test_a_key_map_defines_siblings_by_one_call_an_episode():

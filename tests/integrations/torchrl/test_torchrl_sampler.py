@@ -23,7 +23,6 @@ from torchrl.data.replay_buffers.samplers import PrioritizedSampler, RandomSampl
 from torchrl_kit import entries, make_env, make_loss
 
 from sibling_replay import (
-    KeyMap,
     Prioritized,
     SiblingAverage,
     SiblingModel,
@@ -32,7 +31,7 @@ from sibling_replay import (
 )
 from sibling_replay.integrations.torchrl import SiblingSampler
 from sibling_replay.testing.chi_square import LawRejected, check_draws
-from support.host_draws import HOST_STRATEGIES, missing_host_message, refreshed, weights_of
+from support.host_draws import HOST_STRATEGIES, Halves, missing_host_message, refreshed, weights_of
 
 DRAWS = 6_000
 BETA = 0.7
@@ -438,17 +437,6 @@ def test_keys_elsewhere_and_key_functions():
     groups = slots_of(keyed).groups
     assert groups[0] == groups[1]
     assert len(set(groups[:4].tolist())) == 3, "siblings share their action"
-
-
-class Halves(KeyMap):
-    """A map of a whole batch; notes the shapes it is given."""
-
-    def __init__(self):
-        self.seen = []
-
-    def keys(self, obs, action):
-        self.seen.append((type(obs), obs.shape, type(action), action.shape, action.dtype))
-        return obs[:, 0].astype(np.int64) // 2
 
 
 @pytest.mark.parametrize("kind", ["one-hot", "categorical", "a column"])
