@@ -23,6 +23,7 @@ from sibling_replay import (
 from sibling_replay.replay.memory import Memory
 from sibling_replay.strategies.replay_by import kept_for
 from support.averaging import averaged
+from support.numpy_strategies import NumPyAverage
 
 
 def with_hash_mask(buffer: ReplayBuffer, mask: int) -> ReplayBuffer:
@@ -316,7 +317,7 @@ MIXED = "group 5 has action 1 and was given for action 2, too"
 
 
 @pytest.mark.parametrize("strategy", [SiblingAverage(), SiblingAverage(max_siblings=2),
-                                      SiblingModel()])  # fmt: skip
+                                      SiblingModel(), NumPyAverage()])  # fmt: skip
 def test_given_groups_that_mix_actions_are_refused(strategy) -> None:
     buffer = tabular(strategy, 8, key="given")
 

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 from sibling_replay import (
     Prioritized,
+    RankBased,
     SiblingAverage,
     SiblingModel,
     SiblingSample,
     Uniform,
 )
-from sibling_replay.testing import check_strategy
+from sibling_replay.testing import Update, check_strategy
 from support import saboteurs as wrong
 from support.numpy_strategies import NumPyAverage, NumPyModel, NumPySample, NumPyUniform, PlainPER
-from support.saboteurs import Stratified
+from support.saboteurs import GroupMean, RankBasedNumPy, Stratified
 
 ALPHA, EPSILON = 0.8, 1e-6
 OPTIONS = {"alpha": ALPHA, "epsilon": EPSILON}
@@ -104,6 +106,34 @@ def whole_groups(entries, rows):
     return dict(largest(proposed)).items()
 
 
+def the_error(entries, rows):
+    """Rank-based: only noted, until the next sweep."""
+    return [Update(row.slot, columns={"error": abs(row.td_error)}) for row in rows]
+
+
+def ranks(entries):
+    ranked = sorted(entries, key=lambda entry: (-entry.columns["error"], entry.slot))
+    return [(entry.slot, 1 / place) for place, entry in enumerate(ranked, 1)]
+
+
+def the_signed_error(entries, rows):
+    return [Update(row.slot, columns={"error": row.td_error}) for row in rows]
+
+
+def group_means(entries):
+    for entry in entries:
+        siblings = [other.columns["error"] for other in entries if other.key == entry.key]
+        known = [error for error in siblings if not np.isnan(error)]
+        if known:
+            yield Update(entry.slot, score=abs(sum(known) / len(known)) + EPSILON)
+
+
+def by_score(entries, size):
+    """n_g v_g^alpha for the group, spread over its n_g members."""
+    shares = [entry.score**ALPHA for entry in entries]
+    return ([share / sum(shares) for share in shares],) * 3
+
+
 # ---------------------------------------------------------------------------------- cases
 
 
@@ -114,6 +144,7 @@ class Case(NamedTuple):
     refresh: object
     weights: str
     saboteurs: dict  # class -> the check that must find it
+    sweep: object = None
 
 
 PER_SABOTEURS = {
@@ -127,6 +158,12 @@ PER_SABOTEURS = {
     wrong.SignedPriorities: "refresh",
     wrong.OwnRandomness: "state",
     wrong.StaleRowsWritten: "refresh",
+}
+RANK_SABOTEURS = {
+    wrong.RanksFromBelow: "refresh",
+    wrong.NeverRanked: "refresh",
+    wrong.SignedErrorsNoted: "refresh",
+    wrong.SweptByHalf: "refresh",
 }
 AVERAGE_SABOTEURS = {
     wrong.AnchorAloneAveraged: "draws",
@@ -178,6 +215,17 @@ CASES = {
         {wrong.EntriesUniform: "draws", wrong.StratifiedUnweighted: "weights",
          wrong.StratifiedRefreshes: "refresh"},
     ),
+    "rank-based": Case(
+        RankBased(**OPTIONS, every=3), None, per, the_error, "trained", RANK_SABOTEURS, ranks,
+    ),
+    "rank-based in NumPy": Case(
+        RankBasedNumPy(**OPTIONS, every=3), None, per, the_error, "trained", RANK_SABOTEURS, ranks,
+    ),
+    "group-mean": Case(
+        GroupMean(**OPTIONS), None, by_score, the_signed_error, "trained",
+        {wrong.MeanOfAbsolutes: "refresh", wrong.EntriesOfScores: "draws",
+         wrong.ScoresOfTheFirst: "refresh"}, group_means,
+    ),
     "plain-per": Case(
         PlainPER(**OPTIONS), None, per, the_trained, "trained",
         {wrong.AlphaTwice: "refresh", wrong.NoWeights: "weights",
@@ -195,6 +243,7 @@ def test_the_kit_accepts_the_strategy_and_rejects_its_saboteurs(name) -> None:
         law=case.law,
         refresh=case.refresh,
         weights=case.weights,
+        sweep=case.sweep,
         saboteurs=[kind(**options) for kind in case.saboteurs],
     )
     assert len(reasons) >= 3

@@ -57,7 +57,7 @@ def test_another_refresh_is_told_with_both_masses() -> None:
 
 
 def test_another_count_of_dropped_updates_is_told() -> None:
-    said = failure(refresh=lambda entries, rows: dict(per_refresh(entries, rows)).items())
+    said = failure(refresh=lambda entries, rows: 2 * per_refresh(entries, rows))
     assert "scene 'churned'" in said and "updates were dropped as stale, expected" in said
 
 

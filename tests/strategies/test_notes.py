@@ -17,6 +17,7 @@ from sibling_replay import (
     SiblingAverage,
     SiblingSample,
     SlotSampler,
+    StateError,
     Strategy,
     View,
     register,
@@ -246,3 +247,92 @@ def test_newcomers_start_as_the_option_says(kind) -> None:
 def test_an_unknown_start_is_refused() -> None:
     with pytest.raises(ValueError, match="initial must be one of largest, recent, median"):
         Prioritized(initial="mean")
+
+
+@pytest.mark.parametrize("initial", ["recent", "median"])
+def test_newcomers_start_as_the_option_says_where_a_host_refreshes_slots(initial) -> None:
+    sampler = SlotSampler(60, Prioritized(alpha=1.0, initial=initial), seed=1)
+    sampler.put(np.arange(50))
+    sampler.update_slots(np.arange(50), np.full(50, 100.0), sampler.clock)
+    for _ in range(900):
+        sampler.update_slots(np.arange(50), np.full(50, 0.1), sampler.clock)
+    sampler.put([50])
+    assert 0.1 <= sampler.masses[50] < 1.0
+
+
+# --------------------------------------------------------------------------- states
+
+
+TAMPERED = {
+    "a clock that runs backwards": ("clock", 0, -1, "-1 refreshes"),
+    "no largest score": ("peaks", 0, 0.0, "largest score is 0.0"),
+    "an endless start": ("peaks", 1, np.inf, "mass of newcomers inf"),
+    "a count of a group": ("sums", 0, 99.0, "sum of a column"),
+    "a leaf": ("tree", 0, 5.0, "a leaf of the tree over groups"),
+    "a node": ("tree", -1, 5.0, "a node of the tree over groups"),
+}
+
+
+@pytest.mark.parametrize("name", TAMPERED)
+def test_a_state_with_wrong_notes_is_refused(name) -> None:
+    array, place, value, message = TAMPERED[name]
+    buffer = new_buffer(Noting(), 37, seed=2)
+    add_entries(buffer, np.arange(20) % 6, np.arange(20))
+    buffer.update_priorities(buffer.sample(16), np.arange(16.0))
+    state = buffer.state_dict()
+    wrong = {**state, f"notes.{array}": state[f"notes.{array}"].copy()}
+    wrong[f"notes.{array}"].flat[place] = value
+    with pytest.raises(StateError, match=message):
+        new_buffer(Noting(), 37).load_state_dict(wrong)
+    new_buffer(Noting(), 37).load_state_dict(state)
+
+
+# --------------------------------------------------------------------------- values
+
+
+class Valued(Noting):
+    """Sweeps at every refresh, with priorities of the learner's values."""
+
+    name = "valued"
+
+    @property
+    def needs(self):
+        return Needs(sweep=1)
+
+    def refresh(self, view, draw, td_errors, signals):
+        return None
+
+    def rescore(self, view, values):
+        return None if values is None else Refresh(slots=view.slots, priorities=values(view.slots))
+
+
+def test_sweeps_get_the_learners_values() -> None:
+    buffer = new_buffer(Valued(alpha=1.0), 30, seed=1, key=None)
+    add_entries(buffer, np.arange(5), np.arange(5))
+    buffer.update_priorities(buffer.sample(2), np.ones(2))
+    assert buffer.masses.tolist() == [1.0] * 5  # nobody said what values are
+    buffer.use_values(lambda obs, action: 1.0 + 10.0 * obs + action)
+    buffer.update_priorities(buffer.sample(2), np.ones(2))
+    np.testing.assert_allclose(buffer.masses, [1.0, 2.0, 11.0, 12.0, 21.0], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        (lambda obs, action: [1.0], "expected 5 values"),
+        (lambda obs, action: np.full(len(obs), np.nan), "values must be finite, got nan"),
+        (lambda obs, action: ["a"] * len(obs), "expected 5 values"),
+    ],
+)
+def test_values_that_are_none_are_refused(values, message) -> None:
+    buffer = new_buffer(Valued(alpha=1.0), 30, seed=1, key=None)
+    add_entries(buffer, np.arange(5), np.arange(5))
+    buffer.use_values(values)
+    with pytest.raises(ValueError, match=message):
+        buffer.update_priorities(buffer.sample(2), np.ones(2))
+    assert buffer.masses.tolist() == [1.0] * 5
+
+
+def test_values_nobody_asks_for_are_refused() -> None:
+    with pytest.raises(TypeError, match="Prioritized asks for no values"):
+        new_buffer(Prioritized(), 30).use_values(lambda obs, action: obs)

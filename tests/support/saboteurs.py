@@ -12,6 +12,8 @@ from support.example_files import load_example
 from support.numpy_strategies import NumPyAverage, NumPyModel, NumPySample, NumPyUniform, PlainPER
 
 Stratified = load_example("strategies/stratified.py").Stratified
+RankBasedNumPy = load_example("strategies/rank_based.py").RankBasedNumPy
+GroupMean = load_example("strategies/group_mean.py").GroupMean
 
 
 class LastNeverDrawn(NumPyUniform):
@@ -205,3 +207,46 @@ class StratifiedUnweighted(Stratified):
 
 class StratifiedRefreshes(Stratified):
     refresh = PlainPER.refresh
+
+
+class RanksFromBelow(RankBasedNumPy):
+    def rescore(self, view, values):
+        found = super().rescore(view, values)
+        return Refresh(slots=found.slots[::-1], priorities=found.priorities)
+
+
+class NeverRanked(RankBasedNumPy):
+    def rescore(self, view, values):
+        return None
+
+
+class SignedErrorsNoted(RankBasedNumPy):
+    def refresh(self, view, draw, td_errors, signals):
+        return Refresh(slots=draw.slots, columns={"error": td_errors})
+
+
+class SweptByHalf(RankBasedNumPy):
+    def rescore(self, view, values):
+        found = super().rescore(view, values)
+        half = found.slots.size // 2
+        return Refresh(slots=found.slots[:half], priorities=found.priorities[:half])
+
+
+class MeanOfAbsolutes(GroupMean):
+    def refresh(self, view, draw, td_errors, signals):
+        return Refresh(slots=draw.slots, columns={"error": np.abs(td_errors)})
+
+
+class EntriesOfScores(GroupMean):
+    """Groups by their leaves, but always the same member."""
+
+    def draw(self, view, size, stream, beta):
+        found = super().draw(view, size, stream, beta)
+        first = [view.members(group)[0] for group in view.groups(found.slots)]
+        return replace(found, slots=np.array(first))
+
+
+class ScoresOfTheFirst(GroupMean):
+    def rescore(self, view, values):
+        found = super().rescore(view, values)
+        return replace(found, groups=found.groups[:1], scores=found.scores[:1])

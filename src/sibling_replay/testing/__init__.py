@@ -13,7 +13,9 @@ from sibling_replay.testing.records import (
     MakeSignals,
     NaiveLaw,
     NaiveRefresh,
+    NaiveSweep,
     Row,
+    Update,
     WeightedBy,
 )
 
@@ -25,9 +27,11 @@ __all__ = [
     "MakeSignals",
     "NaiveLaw",
     "NaiveRefresh",
+    "NaiveSweep",
     "Row",
     "SaboteurPassed",
     "TooLittleData",
+    "Update",
     "WeightedBy",
     "check_counts",
     "check_draws",

@@ -173,7 +173,9 @@ def check_staleness(twin: Twin, rng: np.random.Generator) -> None:
         masses = twin.masses()
         twin.refresh(drawn, 90.0 + twin.errors(rng, size), twin.signals(rng, size))
         changed = np.flatnonzero(twin.masses() != masses)
-        assert changed.size == 0, f"slot {changed[0]} was refreshed for an entry that had gone"
+        assert changed.size == 0 or twin.strategy.needs.sweep, (  # which come by themselves
+            f"slot {changed[0]} was refreshed for an entry that had gone"
+        )
     for _ in range(3):  # some have gone, some have not
         drawn = twin.draw(size)
         twin.add(rng.integers(0, 3, 2), rng.integers(0, 4, 2))

@@ -19,7 +19,13 @@ from sibling_replay.testing.checks import (
     check_staleness,
     check_weights,
 )
-from sibling_replay.testing.records import MakeSignals, NaiveLaw, NaiveRefresh, WeightedBy
+from sibling_replay.testing.records import (
+    MakeSignals,
+    NaiveLaw,
+    NaiveRefresh,
+    NaiveSweep,
+    WeightedBy,
+)
 from sibling_replay.testing.scenes import SCENES
 from sibling_replay.testing.states import check_states
 from sibling_replay.testing.twin import TWINS, Twin
@@ -46,6 +52,7 @@ def check_strategy(
     refresh: NaiveRefresh,
     weights: WeightedBy = "trained",
     saboteurs: Iterable[Strategy] = (),
+    sweep: NaiveSweep | None = None,
     signals: MakeSignals | None = None,
     draws: int = 2_000,
 ) -> list[str]:
@@ -54,14 +61,16 @@ def check_strategy(
     In a `ReplayBuffer` and a `SlotSampler`, on small scenes with fixed seeds: its `law` is the
     naive one; draws follow it (chi-square at `SIGNIFICANCE`, for anchor, trained and outcome slots,
     in batches of one and of several); weights are (N P)^-beta; every refresh, also one that comes
-    late, leaves the masses and `dropped_updates` that the naive refresh gives; rows overwritten
-    since the draw change nothing; a state restored by `state_dict`, `copy`, `pickle` or a file goes
-    on bit for bit; NaN and infinite errors are refused; `check_valid` holds throughout.
+    late, leaves the masses, columns, scores and `dropped_updates` that the naive refresh and sweep
+    give; newcomers start with the largest priority and score so far, if the strategy says so; rows
+    overwritten since the draw change nothing; a state restored by `state_dict`, `copy`, `pickle` or
+    a file goes on bit for bit; NaN and infinite errors are refused; `check_valid` holds throughout.
 
     strategy: an instance, with the options it is to be tried with.
     law: law(entries, size) -> anchor, trained and outcome probabilities, in plain Python or NumPy.
-    refresh: refresh(entries, rows) -> pairs of slot and priority; of a slot named twice the last
-        stays.
+    refresh: refresh(entries, rows) -> pairs of slot and priority, or `Update`s, which may also
+        write columns and scores; of a slot named twice the last stays.
+    sweep: sweep(entries) -> the same, after every `needs.sweep` refreshes.
     weights: the law whose importance weights rows get, "trained" or "outcome"; "ones"; or None, and
         they are not checked.
     saboteurs: strategies with a mistake each. Each must fail a check, or be refused by the buffer:
@@ -76,8 +85,10 @@ def check_strategy(
     def check(candidate: Strategy) -> None:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", _NOT_BY_CHANCE)
-            _Trial(candidate, law, refresh, weights, signals, draws).run()
+            _Trial(candidate, law, refresh, weights, sweep, signals, draws).run()
 
+    if strategy.needs.sweep and sweep is None:
+        raise ValueError(f"{strategy} sweeps every {strategy.needs.sweep} refreshes: give `sweep`")
     check(strategy)
     reasons = []
     for saboteur in saboteurs:
@@ -102,11 +113,13 @@ class _Trial:
         law: NaiveLaw,
         refresh: NaiveRefresh,
         weights: WeightedBy,
+        sweep: NaiveSweep | None,
         signals: MakeSignals | None,
         draws: int,
     ) -> None:
         self.strategy, self.law, self.refresh = strategy, law, refresh
-        self.weights, self.signals, self.draws = weights, signals, draws
+        self.weights, self.sweep = weights, sweep
+        self.signals, self.draws = signals, draws
 
     def run(self) -> None:
         """All checks, those that take longest last."""
@@ -132,7 +145,7 @@ class _Trial:
     def _built(self, kind: type[Twin], scene: str, strategy: Strategy) -> Twin:
         """A scene, once its law and weights are as they must be."""
         capacity, build = SCENES[scene]
-        twin = kind(strategy, capacity, self.refresh, self.signals, _SEED)
+        twin = kind(strategy, capacity, self.refresh, self.sweep, self.signals, _SEED)
         with self._named("refresh", kind, scene):
             build(twin, np.random.default_rng(_SEED))
             twin.check_valid()
@@ -148,7 +161,7 @@ class _Trial:
             ("long run", check_long_run),
             ("limits", check_limits),
         ):
-            twin = kind(self.strategy, _SMALL[name], self.refresh, self.signals, _SEED)
+            twin = kind(self.strategy, _SMALL[name], self.refresh, self.sweep, self.signals, _SEED)
             rng = np.random.default_rng(_SEED)
             with self._named(name, kind, "of its own"):
                 if check is check_limits:

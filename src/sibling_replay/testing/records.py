@@ -16,6 +16,17 @@ class Entry(NamedTuple):
     key: int  # entries with equal keys are siblings
     outcome: int  # entries with equal outcomes led to the same
     age: int  # how many entries were added (or slots emptied) after it
+    columns: Mapping[str, float] = {}  # what the strategy notes of it
+    score: float = 1.0  # of its group
+
+
+class Update(NamedTuple):
+    """What a refresh or a sweep writes for an entry; None or nothing stays as it was."""
+
+    slot: int
+    priority: float | None = None  # before alpha
+    columns: Mapping[str, float] = {}
+    score: float | None = None  # of the entry's group
 
 
 class Row(NamedTuple):
@@ -36,10 +47,13 @@ anchor, as trained slot and as outcome: three sequences in the order of the entr
 follow, where the two are drawn one from the other: the chance of anchor i and outcome j together,
 for every pair [N][N]."""
 
-NaiveRefresh: TypeAlias = Callable[[list[Entry], list[Row]], Iterable[tuple[int, float]]]
-"""refresh(entries, rows): pairs of a slot and its new priority (before alpha), one for each update;
-of several for one slot the last stays. Updates of entries that have gone need no thought: they are
-left out of what is expected."""
+NaiveRefresh: TypeAlias = Callable[[list[Entry], list[Row]], Iterable[Update | tuple[int, float]]]
+"""refresh(entries, rows): an `Update`, or a pair of a slot and its new priority, for each
+update; of several for one slot the last stays. Updates of entries that have gone need no thought:
+they are left out of what is expected."""
+
+NaiveSweep: TypeAlias = Callable[[list[Entry]], Iterable[Update | tuple[int, float]]]
+"""sweep(entries): what comes after every `needs.sweep` refreshes."""
 
 WeightedBy: TypeAlias = Literal["trained", "outcome", "ones"] | None
 """The law whose importance weights rows get: (N P)^-beta of the trained slot, with P from the

@@ -77,5 +77,5 @@ def _go_on(twin: Twin, seed: int) -> tuple[list[tuple[Any, Any]], dict[str, byte
         drawn = twin.draw(8)
         seen.append((drawn.batch.slots.copy(), drawn.batch.weights.copy()))
         twin.add(rng.integers(0, 5, 2), rng.integers(0, 4, 2))
-        twin.update(drawn, twin.errors(rng, 8), twin.signals(rng, 8))
+        twin.refresh(drawn, twin.errors(rng, 8), twin.signals(rng, 8))
     return seen, fingerprint(twin.sampling.state_dict())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,7 +16,15 @@ from sibling_replay.replay.batch import Batch, Outcomes
 from sibling_replay.replay.payload import Field
 from sibling_replay.slot_sampler import SlotSampler
 from sibling_replay.strategies import Strategy
-from sibling_replay.testing.records import Entry, MakeSignals, NaiveRefresh, Row
+from sibling_replay.strategies.view import View
+from sibling_replay.testing.records import (
+    Entry,
+    MakeSignals,
+    NaiveRefresh,
+    NaiveSweep,
+    Row,
+    Update,
+)
 
 MASS_TOLERANCE = 1e-11  # powers are computed in another way than Python's: 1e-14 each
 
@@ -36,6 +44,7 @@ class _Held:
     key: int
     outcome: int
     mass: float
+    columns: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -48,8 +57,9 @@ class Drawn:
 
 
 class Twin(ABC):
-    """The container and the records. New entries are taken over with the mass the container gave
-    them; what a refresh must do to it is computed here, by the naive refresh."""
+    """The container and the records. What newcomers start with is taken over from the container,
+    except a mass or score that is to be the largest ever; what refreshes and sweeps do is computed
+    here, by the naive statements of them."""
 
     container: ClassVar[str]
     sampling: Any
@@ -59,12 +69,16 @@ class Twin(ABC):
         strategy: Strategy,
         capacity: int,
         refresh: NaiveRefresh,
+        sweep: NaiveSweep | None,
         signals: MakeSignals | None,
         seed: int,
     ) -> None:
         self.strategy, self.capacity = strategy, capacity
-        self._naive_refresh, self._make_signals = refresh, signals
+        self._naive_refresh, self._naive_sweep, self._make_signals = refresh, sweep, signals
         self._held: dict[int, _Held] = {}
+        self._scores: dict[int, float] = {}  # of every key that lives
+        self._largest, self._largest_score = 1.0, 1.0
+        self._refreshes = 0
         self._clock = 0
         self._dropped = 0
         self._rng = np.random.default_rng([seed, 7])
@@ -77,6 +91,18 @@ class Twin(ABC):
     @abstractmethod
     def masses(self) -> F64:
         """[capacity] as the container states them, 0 where it is empty."""
+
+    def columns(self) -> dict[str, F64]:
+        """[capacity] each, what the strategy has noted by slot."""
+        view = View(self.sampling._memory)
+        return {name: view.column(name) for name in self.strategy.needs.columns}
+
+    def scores(self) -> F64:
+        """[capacity] the score of each entry's group."""
+        view = View(self.sampling._memory)
+        found = np.zeros(self.capacity)
+        found[self.slots] = view.scores(view.groups(np.array(self.slots)))
+        return found
 
     @abstractmethod
     def probabilities(self, size: int) -> list[F64]:
@@ -93,7 +119,7 @@ class Twin(ABC):
     def beside(self, sampling: Any) -> Twin:
         """The same records beside another container."""
         other = copy.copy(self)
-        other._held = copy.deepcopy(self._held)
+        other._held, other._scores = copy.deepcopy(self._held), dict(self._scores)
         other._rng = copy.deepcopy(self._rng)
         other.sampling = sampling
         return other
@@ -104,10 +130,31 @@ class Twin(ABC):
         """Add entries given by a key number and an outcome number each."""
         keys, outcomes = np.asarray(keys, dtype=np.int64), np.asarray(outcomes, dtype=np.int64)
         slots = self._store(keys, outcomes)
-        masses = self.masses()
+        masses, columns = self.masses(), self.columns()
         for slot, key, outcome in zip(slots, keys.tolist(), outcomes.tolist(), strict=True):
-            self._held[slot] = _Held(self._clock, key, outcome, float(masses[slot]))
+            noted = {name: float(column[slot]) for name, column in columns.items()}
+            self._forget(slot)
+            self._held[slot] = _Held(self._clock, key, outcome, float(masses[slot]), noted)
+            self._scores.setdefault(key, self._largest_score)
             self._clock += 1
+        if self.strategy.initial == "largest":
+            self._check_newcomers(slots)
+
+    def _forget(self, slot: int) -> None:
+        """An entry goes, and with the last of a group its score."""
+        gone = self._held.pop(slot, None)
+        if gone is not None and all(held.key != gone.key for held in self._held.values()):
+            del self._scores[gone.key]
+
+    def _check_newcomers(self, slots: list[int]) -> None:
+        expected = self._largest**self.strategy.alpha
+        for slot in slots:
+            found = self._held[slot].mass
+            if abs(found - expected) > MASS_TOLERANCE * expected:
+                raise AssertionError(
+                    f"newcomer {slot} has mass {found:.6g}, expected {expected:.6g}, that of the "
+                    f"largest priority so far"
+                )
 
     def draw(self, size: int, beta: float = 0.4) -> Drawn:
         """Draw a batch, to be refreshed later."""
@@ -163,16 +210,30 @@ class Twin(ABC):
         # A strategy in NumPy never sees rows whose trained slot has gone; compiled ones look at
         # each update by itself, so that averages still refresh siblings that are there.
         by_row = self.strategy.recipe is None
+        self._refreshes += 1
         if by_row:
             current = [row for row in rows if not gone(row.slot)]
             self._dropped += len(rows) - len(current)
             rows = current
-        for slot, priority in self._naive_refresh(self.entries, rows) if rows else ():
-            if gone(slot):
-                self._dropped += 0 if by_row else 1
-            else:
-                self._held[slot].mass = float(priority) ** self.strategy.alpha
+        updates = [Update(*said) for said in self._naive_refresh(self.entries, rows) if rows]
+        stale = [update for update in updates if gone(update.slot)]
+        self._dropped += 0 if by_row else len(stale)
+        self._write(update for update in updates if not gone(update.slot))
+        every = self.strategy.needs.sweep
+        if every and self._refreshes % every == 0 and self._naive_sweep is not None:
+            self._write(Update(*said) for said in self._naive_sweep(self.entries))
         self.compare()
+
+    def _write(self, updates: Iterable[Update]) -> None:
+        for slot, priority, columns, score in updates:
+            held = self._held[slot]
+            if priority is not None:
+                held.mass = float(priority) ** self.strategy.alpha
+                self._largest = max(self._largest, float(priority))
+            held.columns.update(columns)
+            if score is not None:
+                self._scores[held.key] = float(score)
+                self._largest_score = max(self._largest_score, float(score))
 
     def stir(self, rng: np.random.Generator, rounds: int, size: int = 16) -> None:
         """Draw and refresh at once, several times."""
@@ -185,7 +246,15 @@ class Twin(ABC):
     def entries(self) -> list[Entry]:
         """The live entries in the order of slots."""
         return [
-            Entry(slot, held.mass, held.key, held.outcome, self._clock - 1 - held.serial)
+            Entry(
+                slot,
+                held.mass,
+                held.key,
+                held.outcome,
+                self._clock - 1 - held.serial,
+                dict(held.columns),
+                self._scores[held.key],
+            )
             for slot, held in sorted(self._held.items())
         ]
 
@@ -198,22 +267,29 @@ class Twin(ABC):
         return {slot: held.serial for slot, held in self._held.items()}
 
     def compare(self) -> None:
-        """Masses and dropped updates must be those of the records."""
-        expected = np.zeros(self.capacity)
-        for slot, held in self._held.items():
-            expected[slot] = held.mass
-        found = self.masses()
-        wrong = np.flatnonzero(~(np.abs(found - expected) <= MASS_TOLERANCE * expected))
-        if wrong.size:
-            slot = int(wrong[0])
-            raise AssertionError(
-                f"after a refresh slot {slot} has mass {found[slot]:.6g}, expected "
-                f"{expected[slot]:.6g} ({wrong.size} of {len(self._held)} entries differ)"
-            )
+        """Masses, notes and dropped updates must be those of the records."""
+        held = [self._held[slot] for slot in self.slots]
+        self._compare_by_slot("mass", self.masses(), [each.mass for each in held])
+        for name, column in self.columns().items():
+            self._compare_by_slot(f"column {name}", column, [each.columns[name] for each in held])
+        if self.strategy.needs.scores:
+            self._compare_by_slot("score", self.scores(), [self._scores[each.key] for each in held])
         if self.sampling.dropped_updates != self._dropped:
             raise AssertionError(
                 f"{self.sampling.dropped_updates} updates were dropped as stale, "
                 f"expected {self._dropped}"
+            )
+
+    def _compare_by_slot(self, what: str, found: F64, records: list[float]) -> None:
+        """What the container has of every entry must be what the records have."""
+        slots = self.slots
+        expected = np.array(records)
+        same = np.isclose(found[slots], expected, rtol=MASS_TOLERANCE, atol=0.0, equal_nan=True)
+        if not same.all():
+            i = int(np.argmin(same))
+            raise AssertionError(
+                f"after a refresh slot {slots[i]} has {what} {found[slots[i]]:.6g}, expected "
+                f"{expected[i]:.6g} ({(~same).sum()} of {len(slots)} entries differ)"
             )
 
     def check_valid(self) -> None:
@@ -281,7 +357,7 @@ class SamplerTwin(Twin):
         slots = self._rng.choice(self.slots, min(count, len(self._held) - 1), replace=False)
         self.sampling.remove(slots)
         for slot in slots.tolist():
-            del self._held[slot]
+            self._forget(slot)
             self._clock += 1
 
 
