@@ -197,6 +197,8 @@ class SlotSampler(Sampling):
     def _slots(self, slots: ArrayLike) -> I64:
         """Slots as the kernels take them, or an error that names what is wrong."""
         given = as_array("slots", slots)
+        if given.shape == (0,):  # an empty list is of floats to NumPy
+            return np.empty(0, dtype=np.int64)
         if given.dtype.kind not in "iu" or given.ndim > 1:
             raise TypeError(
                 f"slots must be a whole number or a list of them, not {given.dtype} of shape "

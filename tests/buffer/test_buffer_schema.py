@@ -18,6 +18,7 @@ from sibling_replay import (
     Field,
     ReplayBuffer,
     SiblingAverage,
+    SiblingModel,
     SiblingSample,
     Uniform,
 )
@@ -246,3 +247,23 @@ def test_unknown_strategy_options_are_refused(kind, options, error, match) -> No
 def test_wrong_numbers_of_siblings_are_refused(value, error) -> None:
     with pytest.raises(error):
         SiblingAverage(max_siblings=value)
+
+
+@pytest.mark.parametrize(
+    "strategy", [SiblingModel(), SiblingAverage(), SiblingAverage(max_siblings=2)]
+)
+def test_a_discount_belongs_to_the_outcome(strategy) -> None:
+    """Outcomes that differ in their discount alone are two, and each keeps its own."""
+    discount = {"discount": Field(np.dtype(np.float32))}
+    env = gym.make("FrozenLake-v1")
+    buffer = ReplayBuffer.for_env(env, 8, strategy, extra_fields=discount, seed=0)
+    for power in (1, 2, 3, 3):
+        buffer.add(0, 1, 0.0, 4, False, False, discount=0.5**power)
+    batch = buffer.sample(64)
+    rows = batch.outcomes
+    slots = batch.outcome_slots if rows is batch else rows.slots
+    stored = buffer.transitions()["discount"]
+    np.testing.assert_array_equal(rows.discount, stored[slots])
+    assert set(rows.discount) == {0.5, 0.25, 0.125}
+    if strategy.name == "SiblingModel":
+        assert (rows.discount != stored[batch.slots]).any()

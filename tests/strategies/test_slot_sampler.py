@@ -259,3 +259,13 @@ def test_unchanged_entries_can_be_left_alone():
     assert groups[0] != groups[1] == groups[2] == groups[3]
     ok, why = sampler.check_valid()
     assert ok, why
+
+
+def test_no_slots_at_all() -> None:
+    sampler = SlotSampler(8, SiblingSample(), seed=1)
+    sampler.put([], [])
+    assert len(sampler) == 0
+    sampler.put([3, 4], [0, 0])
+    sampler.remove([])
+    sampler.update_slots([], [], sampler.clock)
+    assert sampler.live_slots.tolist() == [3, 4] and sampler.holds([]).tolist() == []

@@ -266,7 +266,8 @@ class Batch(Block):
 
     @property
     def outcomes(self) -> Batch | Outcomes:
-        """What to compute targets from: `reward`, `next_obs`, `terminated`, `truncated`.
+        """What to compute targets from: `reward`, `next_obs`, `terminated`, `truncated`, and
+        `discount` if there is such a field.
 
         One row an entry, except for sibling averages, where an entry has several. Whatever the
         strategy, `average(targets of these rows)` is the target of each entry.
