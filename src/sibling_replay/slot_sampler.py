@@ -16,7 +16,7 @@ from sibling_replay.replay.slots import SlotMemory, layout_of_keys, put_rows, re
 from sibling_replay.rng import Uniforms, own_generator
 from sibling_replay.sampling import Sampling
 from sibling_replay.staging import as_array, td_errors_as_array
-from sibling_replay.strategies import InvalidTDErrors, Law, Strategy
+from sibling_replay.strategies import Draw, InvalidTDErrors, Law, Strategy
 from sibling_replay.strategies.recipe import NOTHING
 from sibling_replay.strategies.replay_by import kept_for
 
@@ -82,7 +82,8 @@ class SlotSampler(Sampling):
         *,
         only_changed: bool = False,
     ) -> None:
-        """The host has written these slots, in this order. New entries get the largest priority.
+        """The host has written these slots, in this order. New entries get the priority that the
+        strategy's `initial` says.
 
         keys: entries with equal keys are siblings; values are compared whole, never merged by a
             hash collision. Siblings must share their action, which the sampler does not see: give
@@ -178,11 +179,19 @@ class SlotSampler(Sampling):
         date: the `clock` when the slots were read. Entries overwritten since are dropped and
             counted, as in `update_priorities`. Of a slot given twice the last error stays.
         """
+        places = self._slots(slots)
+        alone = Draw(
+            slots=places, anchors=places, outcome_slots=places, weights=np.ones(places.size)
+        )
+        self.update_rows(alone, td_errors, date)
+
+    def update_rows(self, draw: Draw, td_errors: ArrayLike, date: int) -> None:
+        """The same for rows of a draw, with all that a strategy's refresh may ask of them."""
         if self.strategy.needs.averages or self.strategy.needs.signals:
             raise TypeError(f"{self.strategy.name} refreshes whole batches: use update_priorities")
-        places = self._slots(slots)
+        places = self._slots(draw.slots)
         errors = td_errors_as_array(td_errors, places.shape)
-        invalid = self._replay.refresh_slots(self._memory, places, errors, date)
+        invalid = self._replay.refresh_rows(self._memory, draw, errors, date)
         if invalid >= 0:
             raise InvalidTDErrors(
                 f"TD error {invalid} is {errors[invalid]}: no priority was changed"

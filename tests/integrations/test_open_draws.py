@@ -12,7 +12,7 @@ from sibling_replay import Prioritized, SiblingModel, SiblingSample
 from sibling_replay.checkpoint import StateError
 from sibling_replay.integrations import open_draws
 from sibling_replay.integrations.host_replay import HostReplay
-from sibling_replay.integrations.open_draws import OpenDraws
+from sibling_replay.integrations.open_draws import Drawn, OpenDraws
 from support.host_draws import refreshed
 
 CAPACITY = 20
@@ -31,6 +31,10 @@ def put(replay, slots) -> None:
 
 def draw(replay, size: int = 8) -> np.ndarray:
     return replay.draw(size, 0.4)[0].copy()
+
+
+def rows_of(slots) -> Drawn:
+    return Drawn(slots, slots, slots, np.ones(slots.size))
 
 
 def test_parts_of_a_draw_refresh_what_the_whole_would():
@@ -217,13 +221,13 @@ def test_draws_that_nobody_answers_take_bounded_memory(monkeypatch):
     monkeypatch.setattr(open_draws, "_MOST_ENTRIES", 30)
     draws = OpenDraws()
     for number in range(100):
-        draws.add(np.full(1, number), np.full(1, number), 0)
+        draws.add(rows_of(np.full(1, number)), 0)
     assert sorted(set(draws.rows()[:, 2])) == list(range(90, 100))
-    draws.add(np.arange(28), np.arange(28), 0)
+    draws.add(rows_of(np.arange(28)), 0)
     assert len(draws.rows()) == 30
-    draws.add(np.arange(50), np.arange(50), 0)
+    draws.add(rows_of(np.arange(50)), 0)
     assert len(draws.rows()) == 50
     assert [claim.places.size for claim in draws.claim(np.arange(50))] == [50]
-    draws.add(np.arange(25), np.arange(25), 0)
-    draws.add(np.arange(5), np.arange(5), 0)
+    draws.add(rows_of(np.arange(25)), 0)
+    draws.add(rows_of(np.arange(5)), 0)
     assert len(draws.rows()) == 30

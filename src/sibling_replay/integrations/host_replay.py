@@ -15,10 +15,10 @@ import numpy as np
 
 from sibling_replay.checkpoint import KEYS_WITHOUT_ACTION, StateError
 from sibling_replay.grouping.key_map import Key, KeyMap, PerRow, as_key, checked_keys
-from sibling_replay.integrations.open_draws import OpenDraws, checked_rows
+from sibling_replay.integrations.open_draws import Drawn, OpenDraws, checked_rows
 from sibling_replay.replay.arrays import F32, F64, I64
 from sibling_replay.slot_sampler import OtherWidth, SlotSampler
-from sibling_replay.strategies import InvalidTDErrors, Strategy
+from sibling_replay.strategies import Draw, InvalidTDErrors, Strategy
 from sibling_replay.strategies.registry import require_strategy
 
 _OTHER_KEYS = (
@@ -150,12 +150,19 @@ class HostReplay:
         self.was_drawn_from = True
         # SiblingModel trains the anchor toward this slot's outcome, and their observations and
         # actions are equal: the slot stands for both.
-        self._open.add(batch.outcome_slots.copy(), batch.slots.copy(), batch.added)
+        rows = Drawn(
+            batch.outcome_slots.copy(),
+            batch.slots.copy(),
+            batch.anchors.copy(),
+            batch.weights.astype(np.float64) if batch.drawn is None else batch.drawn.weights,
+        )
+        self._open.add(rows, batch.added)
         return batch.outcome_slots, batch.weights
 
     def read(self, slots: I64) -> None:
         """The host reads these slots by a choice of its own: their errors may come, too."""
-        self._open.add(slots.copy(), slots.copy(), self.sampler.clock)
+        chosen = slots.copy()
+        self._open.add(Drawn(chosen, chosen, chosen, np.ones(slots.size)), self.sampler.clock)
 
     def refresh(self, slots: I64, td_errors: Any) -> None:
         """TD errors, of either sign, for slots of one or several draws, or for parts of them.
@@ -165,14 +172,16 @@ class HostReplay:
         """
         errors = self._checked(slots, td_errors)
         left = slots.size
-        for places, refreshed, date in self._open.claim(slots):
+        for places, rows, date in self._open.claim(slots):
             left -= places.size
             if date is None:
                 self.unmatched_updates += places.size
                 continue
-            filled = self.sampler.holds(refreshed)
-            self.unmatched_updates += int((~filled).sum())
-            self.sampler.update_slots(refreshed[filled], errors[places[filled]], date)
+            filled = np.flatnonzero(self.sampler.holds(rows.refreshed))
+            self.unmatched_updates += places.size - filled.size
+            read, refreshed, anchors, weights = rows.at(filled)
+            draw = Draw(slots=refreshed, anchors=anchors, outcome_slots=read, weights=weights)
+            self.sampler.update_rows(draw, errors[places[filled]], date)
         self.unmatched_updates += left
         if left and not self._warned:
             self._warned = True

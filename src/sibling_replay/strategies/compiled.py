@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from sibling_replay.replay.arrays import F64, I64
+from sibling_replay.replay.arrays import F64
 from sibling_replay.replay.batch import Batch, Outcomes
 from sibling_replay.replay.memory import Memory
 from sibling_replay.replay.notes import SWEEP_CLOCK
 from sibling_replay.rng import Uniforms
-from sibling_replay.strategies.api import Strategy
+from sibling_replay.strategies.api import Draw, Strategy
 from sibling_replay.strategies.guard import refuse_invalid
 from sibling_replay.strategies.noting import set_start
 from sibling_replay.strategies.over_memory import (
@@ -150,8 +150,9 @@ class CompiledReplay:
         if invalid != -1:
             raise ValueError(f"slot {first[-2 - invalid]} of the batch holds no entry")
 
-    def refresh_slots(self, memory: Memory, slots: I64, errors: F64, date: int) -> int:
+    def refresh_rows(self, memory: Memory, draw: Draw, errors: F64, date: int) -> int:
         """Refresh slots read at a date. Returns what `over_memory.refresh_slots` does."""
+        slots = draw.slots
         if self._refreshed == NOTHING:
             return int(first_invalid(errors))
         if self._refreshed == NOTED:

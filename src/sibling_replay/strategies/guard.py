@@ -90,8 +90,9 @@ def checked_draw(strategy: Strategy, memory: Memory, given: Any, size: int) -> D
         name: slots if column is None else said.slots(name, column, size)
         for name, column in (("anchors", given.anchors), ("outcome_slots", given.outcome_slots))
     }
-    weights = None if given.weights is None else said.numbers("weights", given.weights, size)
-    if weights is not None and (weights < 0.0).any():
+    given_weights = np.ones(size) if given.weights is None else given.weights
+    weights = said.numbers("weights", given_weights, size)
+    if (weights < 0.0).any():
         said.wrong(f"weights with {weights.min()}")
     shift = None if given.shift is None else said.numbers("shift", given.shift, size)
     for name, column, needed in (

@@ -46,9 +46,14 @@ class ScriptedReplay:
             raise
         batch = memory.new_batch(size)
         assert drawn.anchors is not None and drawn.outcome_slots is not None
-        weights = np.ones(size) if drawn.weights is None else drawn.weights
+        assert drawn.weights is not None
         write_batch(
-            memory.handle, drawn.slots, drawn.anchors, drawn.outcome_slots, weights, batch.block
+            memory.handle,
+            drawn.slots,
+            drawn.anchors,
+            drawn.outcome_slots,
+            drawn.weights,
+            batch.block,
         )
         outcomes = None
         if drawn.terms is not None:
@@ -71,21 +76,22 @@ class ScriptedReplay:
         drawn = batch.drawn
         if drawn is None:  # a batch of somebody's own choice (`batch_of`)
             slots = batch.slots.copy()
-            drawn = Draw(slots=slots, anchors=slots, outcome_slots=slots)
+            drawn = Draw(
+                slots=slots, anchors=slots, outcome_slots=slots, weights=np.ones(slots.size)
+            )
         self._carry_out(memory, drawn, errors, signals, batch.added)
 
-    def refresh_slots(self, memory: Memory, slots: I64, errors: F64, date: int) -> int:
-        """Refresh slots read at a date. Returns -1, or the place of the first invalid error, or -2
+    def refresh_rows(self, memory: Memory, draw: Draw, errors: F64, date: int) -> int:
+        """Refresh rows read at a date. Returns -1, or the place of the first invalid error, or -2
         minus the place of a slot without entry."""
         invalid = np.flatnonzero(~np.isfinite(errors))
         if invalid.size:
             return int(invalid[0])
         if memory.stamps.size and date == memory.added:
-            empty = np.flatnonzero(memory.stamps[slots] == MOST_ADDED)
+            empty = np.flatnonzero(memory.stamps[draw.slots] == MOST_ADDED)
             if empty.size:
                 return -2 - int(empty[0])
-        drawn = Draw(slots=slots, anchors=slots, outcome_slots=slots)
-        self._carry_out(memory, drawn, errors, {}, date)
+        self._carry_out(memory, draw, errors, {}, date)
         return -1
 
     def _carry_out(
@@ -144,12 +150,13 @@ def _current_rows(memory: Memory, drawn: Draw, rows: Any, date: int) -> Draw:
         return kept
 
     assert drawn.anchors is not None and drawn.outcome_slots is not None
+    assert drawn.weights is not None
     return replace(
         drawn,
         slots=drawn.slots[rows],
         anchors=current(drawn.anchors),
         outcome_slots=current(drawn.outcome_slots),
-        weights=None if drawn.weights is None else drawn.weights[rows],
+        weights=drawn.weights[rows],
         shift=None if drawn.shift is None else drawn.shift[rows],
         terms=None if drawn.terms is None else _current_terms(memory, drawn.terms, rows, date),
     )
