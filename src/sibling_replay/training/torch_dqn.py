@@ -18,10 +18,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sibling_replay import (
-    Batch,
-    ReplayBuffer,
-)
+from sibling_replay import Batch, ReplayBuffer, Strategy
 from sibling_replay.grouping.vqvae.adam_state import adam_state, load_adam_state
 
 Arrays = dict[str, NDArray[Any]]
@@ -40,6 +37,19 @@ class Schedule(Protocol):
     def target_interval(self) -> int: ...
     def epsilon(self, step: int) -> float: ...
     def beta(self, update: int) -> float: ...
+
+
+SIGNALS = ("target", "value")  # what a learner can tell of a row beside its TD error
+
+
+def refuse_unknown_signals(strategy: Strategy) -> None:
+    """Raise for a strategy that needs signals that no learner gives."""
+    unknown = [name for name in strategy.needs.signals if name not in SIGNALS]
+    if unknown:
+        raise ValueError(
+            f"{strategy.name} needs the signals {', '.join(unknown)}; the learner gives "
+            f"{' and '.join(SIGNALS)}"
+        )
 
 
 class DoubleDQN:
@@ -62,7 +72,7 @@ class DoubleDQN:
         self.grad_clip = grad_clip
         self.device = device
         self.dtype = next(network.parameters()).dtype
-        self.signals: dict[str, Tensor] = {}  # of the last update: target and value of each row
+        self.signals: dict[str, Tensor] = {}  # of the last update, by the names in SIGNALS
         self._one_hot: Tensor | None = None
         if isinstance(observation_space, spaces.Discrete):
             n = int(observation_space.n)
@@ -115,12 +125,6 @@ class DoubleDQN:
     def signals_for(self, buffer: ReplayBuffer) -> dict[str, NDArray[Any]]:
         """What a buffer's strategy needs to know of the last update beside its TD errors."""
         wanted = buffer.strategy.needs.signals
-        unknown = [name for name in wanted if name not in self.signals]
-        if unknown:
-            raise ValueError(
-                f"{buffer.strategy.name} needs the signals {unknown}; this learner gives "
-                f"{', '.join(self.signals)}"
-            )
         return {name: self.signals[name].numpy(force=True) for name in wanted}
 
     def copy_target(self) -> None:
@@ -190,6 +194,7 @@ def interact(
     `measure` sees a batch and its TD errors before priorities are refreshed, and must change
     nothing.
     """
+    refuse_unknown_signals(buffer.strategy)
     n_actions = int(env.action_space.n)  # type: ignore[attr-defined]
     obs, updates = position.obs, position.updates
     for number in range(position.number + 1, schedule.steps + 1):

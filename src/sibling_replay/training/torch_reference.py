@@ -19,7 +19,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from sibling_replay import ReplayBuffer
+from sibling_replay import ReplayBuffer, Strategy
 from sibling_replay.envs import TabularModel
 from sibling_replay.grouping.key_map import Key
 from sibling_replay.rng import SEED_BOUND, streams
@@ -84,13 +84,16 @@ def set_up(
     *,
     network: nn.Module | None = None,
     key: Key | Literal["default"] = "default",
+    strategy: Strategy | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Setup:
     """Environments, learner and buffer of a config, on the named random streams of its seed.
 
     Without a `network` it is the paper's: two hidden layers of `config.hidden` ReLU units. `key` is
-    what makes siblings, as in `ReplayBuffer`.
+    what makes siblings, as in `ReplayBuffer`; a `strategy`, of your own say, takes the place of the
+    config's method and alpha.
     """
+    strategy = strategy_of(config) if strategy is None else strategy
     rng = streams(config.seed)
     env: gym.Env[Any, Any] = gym.make(gym_id(config.env))
     if not isinstance(env.action_space, spaces.Discrete):
@@ -109,9 +112,7 @@ def set_up(
             learning_rate=config.learning_rate,
             grad_clip=config.grad_clip,
         ),
-        buffer=ReplayBuffer.for_env(
-            env, config.capacity, strategy_of(config), key=key, seed=rng.replay
-        ),
+        buffer=ReplayBuffer.for_env(env, config.capacity, strategy, key=key, seed=rng.replay),
         explore=rng.explore,
         seed=int(rng.env.integers(SEED_BOUND)),
         eval_seed=int(rng.eval.integers(SEED_BOUND)),
@@ -151,10 +152,11 @@ def train(
     *,
     network: nn.Module | None = None,
     key: Key | Literal["default"] = "default",
+    strategy: Strategy | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> RunResult:
     """Run to the end and return the evaluation curve, as `tabular.train` does."""
-    setup = set_up(config, network=network, key=key, dtype=dtype)
+    setup = set_up(config, network=network, key=key, strategy=strategy, dtype=dtype)
     is_success = table_success(setup.env)
     rows: list[tuple[int, int, float, float]] = []
     episodes = updates = 0
