@@ -233,9 +233,10 @@ class SiblingReplayBuffer(ReplayBuffer):
         return self._samples(self.storage.sample(batch_size, self.beta), env)
 
     def _warn_if_all_alike(self) -> None:
-        """An algorithm that ignores weights and priorities trains as if there were none."""
-        masses = self.storage.masses
-        if masses.min() == masses.max():
+        """An algorithm that ignores weights and priorities trains as if there were none. Only a
+        strategy of another kind, by groups say, draws differently even so."""
+        law = self.storage.probabilities().trained
+        if np.allclose(law, 1.0 / law.size, rtol=1e-9, atol=0.0):
             warnings.warn(
                 f"{_PATIENCE} batches were drawn and none was refreshed: without TD errors all "
                 f"priorities stay equal, so {self.strategy.name} draws as Uniform does, "

@@ -27,6 +27,7 @@ from sibling_replay import (
     Uniform,
 )
 from sibling_replay.integrations.sb3 import SiblingDQN, SiblingReplayBuffer
+from support.outside import Stratified
 
 # ------------------------------------------------------------- what a key is given
 
@@ -308,6 +309,9 @@ def test_an_algorithm_that_never_refreshes_is_told_so():
         UserWarning, match="none was refreshed.*Prioritized draws as Uniform.*SiblingDQN"
     ):
         run(Prioritized(), 150)
+    with pytest.warns(UserWarning, match="SiblingSample draws as Uniform"):
+        run(SiblingSample(), 150)
     run(Prioritized(), 100)  # warnings are errors here: too early to say
+    run(Stratified(), 150)  # equal priorities, but not what Uniform draws
     run(Uniform(), 150)
     small_model(Prioritized()).learn(150)
