@@ -1,21 +1,25 @@
-"""Tianshou's own parts put together: a DQN on the paper's bandit, with any buffer."""
+"""Tianshou's own parts put together: a DQN on the paper's bandit with any buffer; small buffers."""
 
 from __future__ import annotations
 
 import gymnasium as gym
 import numpy as np
+import pytest
 import torch
 from tianshou.algorithm import DQN
 from tianshou.algorithm.modelfree.dqn import DiscreteQLearningPolicy
 from tianshou.algorithm.optim import AdamOptimizerFactory
-from tianshou.data import Batch, Collector
+from tianshou.data import Batch, Collector, ReplayBuffer, VectorReplayBuffer
 from tianshou.env import DummyVectorEnv
 from tianshou.trainer import OffPolicyTrainerParams
 from tianshou.utils.net.common import Net
 
 import sibling_replay.envs  # noqa: F401  registers the bandit
+from sibling_replay.integrations.tianshou import SiblingReplayBuffer, SiblingVectorReplayBuffer
+from support.host_draws import HOST_STRATEGIES
 
 ENVS = 4
+BETA = 0.7
 
 
 def make_env() -> gym.Env:
@@ -77,4 +81,55 @@ def transition(obs, act: int, rew: float = 0.0, obs_next=None, terminated: bool 
         terminated=terminated,
         truncated=False,
         info={},
+    )
+
+
+def vector_buffer(strategy, steps: int = 160, **options) -> SiblingVectorReplayBuffer:
+    """Three rings of 20, unequally full and written in turns, after many refreshes."""
+    buffer = SiblingVectorReplayBuffer(60, 3, strategy, beta=BETA, random_seed=1, **options)
+    rng = np.random.default_rng(0)
+    for step in range(steps):
+        ids = [0, 1] if step > 8 else [0, 1, 2]  # the third ring stays partly empty
+        count = len(ids)
+        obs = rng.geometric(0.4, count).astype(np.float32)[:, None] * np.ones((1, 2), np.float32)
+        buffer.add(
+            Batch(
+                obs=obs,
+                act=rng.integers(0, 2, count),
+                rew=rng.standard_normal(count),
+                terminated=rng.random(count) < 0.1,
+                truncated=np.zeros(count, dtype=bool),
+                obs_next=obs + 1,
+                info=[{}] * count,
+            ),
+            buffer_ids=ids,
+        )
+        _, indices = buffer.sample(8)
+        buffer.update_weight(indices, np.exp(rng.standard_normal(8)) * rng.choice([-1, 1], 8))
+    return buffer
+
+
+def single_buffer(strategy, steps: int = 160, **options) -> SiblingReplayBuffer:
+    buffer = SiblingReplayBuffer(50, strategy, beta=BETA, random_seed=1, **options)
+    rng = np.random.default_rng(0)
+    for _ in range(steps):
+        buffer.add(transition(int(rng.geometric(0.4)), int(rng.integers(2)), rng.normal()))
+        _, indices = buffer.sample(8)
+        buffer.update_weight(indices, np.exp(rng.standard_normal(8)))
+    return buffer
+
+
+MAKERS = {"single": single_buffer, "vector": vector_buffer}
+makers = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+strategies = pytest.mark.parametrize("strategy", HOST_STRATEGIES.values(), ids=HOST_STRATEGIES)
+
+
+def check(buffer) -> None:
+    ok, why = buffer.replay.sampler.check_valid()
+    assert ok, why
+    assert np.array_equal(
+        np.sort(ReplayBuffer.sample_indices(buffer, 0))
+        if isinstance(buffer, SiblingReplayBuffer)
+        else np.sort(VectorReplayBuffer.sample_indices(buffer, 0)),
+        buffer.replay.sampler.live_slots,
     )

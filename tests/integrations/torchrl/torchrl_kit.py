@@ -1,4 +1,4 @@
-"""TorchRL's own parts put together: a DQN on the paper's bandit, with any sampler."""
+"""TorchRL's own parts put together: a DQN on the paper's bandit with any sampler; small buffers."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ from torchrl.modules import QValueActor
 from torchrl.objectives import DQNLoss, ValueEstimators
 
 import sibling_replay.envs  # noqa: F401  registers the bandit
+from sibling_replay.integrations.torchrl import SiblingSampler
+
+BETA = 0.7
+CAPACITY = 40
 
 
 class ActionValues(nn.Module):
@@ -90,3 +94,35 @@ def entries(obs, actions, rewards=None) -> TensorDict:
         },
         [count],
     )
+
+
+def new_buffer(strategy, batch_size: int | None = None, **options) -> TensorDictReplayBuffer:
+    prefetch = options.pop("prefetch", None)
+    options.setdefault("errors", "squared")
+    return TensorDictReplayBuffer(
+        storage=LazyTensorStorage(CAPACITY),
+        sampler=SiblingSampler(CAPACITY, strategy, BETA, **{"seed": 1, **options}),
+        batch_size=batch_size,
+        prefetch=prefetch,
+    )
+
+
+def fill(buffer, steps: int = 60, seed: int = 0) -> TensorDictReplayBuffer:
+    """Single and several entries at a time, through several turns, refreshed in between."""
+    rng = np.random.default_rng(seed)
+    for step in range(steps):
+        count = int(rng.integers(1, 4))
+        new = entries(rng.geometric(0.4, count), rng.integers(0, 2, count), rng.normal(size=count))
+        if step % 2:
+            buffer.extend(new)
+        else:
+            buffer.add(new[0])
+        sample = buffer.sample(8)
+        sample["td_error"] = torch.as_tensor(np.exp(2 * rng.standard_normal(len(sample))))
+        buffer.update_tensordict_priority(sample)
+    buffer.sample(8)  # reads what was written last
+    return buffer
+
+
+def slots_of(buffer):
+    return buffer.sampler.replay.sampler
