@@ -46,7 +46,8 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
 
     capacity: steps. The oldest episodes leave to make room, whole; of an episode that is longer
         than that by itself, the oldest steps are no longer drawn.
-    strategy: Uniform, Prioritized, SiblingSample or SiblingModel.
+    strategy: Uniform, Prioritized, SiblingSample, SiblingModel, RankBased, or your own if it needs
+        no signed TD errors.
     beta: exponent of the importance weights, an attribute that may be scheduled. In
         `replay_buffer_config` it is constant: RLlib then asks for that value at every draw.
     n_step: the algorithm's. Siblings have equal observation and action at the first of the n steps,
@@ -87,10 +88,10 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
             self._indices = []
 
     def add(self, episodes: Any, weight: None = None) -> None:
-        """Store episodes, or chunks that continue stored ones. New steps get the largest priority
-        so far, so there is no `weight`."""
+        """Store episodes, or chunks that continue stored ones. The strategy says what priority new
+        steps get (`initial`), so there is no `weight`."""
         if weight is not None:
-            raise ValueError("new steps get the largest priority so far: weight must be None")
+            raise ValueError("the strategy gives new steps their priority: weight must be None")
         episodes = force_list(episodes)
         for episode in episodes:
             if not isinstance(episode, SingleAgentEpisode):

@@ -137,11 +137,15 @@ class SiblingReplayBuffer(_Siblings):
     """A buffer for one environment, drawn by a strategy; for several there is
     `SiblingVectorReplayBuffer`.
 
-    strategy: Uniform, Prioritized, SiblingSample or SiblingModel.
+    strategy: Uniform, Prioritized, SiblingSample, SiblingModel, RankBased or your own.
     beta: exponent of the importance weights, until `set_beta`.
     key: a `KeyMap`, or a function key(obs, act) -> number or array: entries with equal keys and
         equal action are siblings. By default equal observation and action.
     random_seed, options: as of Tianshou's `ReplayBuffer`; the seed is of the draws as well.
+
+    TD errors are as the algorithm hands them back. DQN's are target minus value; those of DDPG,
+    TD3, SAC and REDQ value minus target; C51, QRDQN, IQN and FQF have no sign. It matters only to a
+    strategy of your own that needs signs: it is warned where it sees none.
 
     With groups and `stack_num` above 1, an entry is no longer drawn once the first frames of its
     stack are overwritten. That is so for at most the stack_num - 1 oldest entries of a full ring.

@@ -37,7 +37,8 @@ class SiblingSampler(PrioritizedSampler):
     """Draws by a strategy from a storage with one entry a slot.
 
     max_capacity: slots of the storage.
-    strategy: Uniform, Prioritized, SiblingSample or SiblingModel.
+    strategy: Uniform, Prioritized, SiblingSample, SiblingModel, RankBased, or your own if it needs
+        no signed TD errors.
     beta: exponent of the importance weights; an attribute that may be scheduled.
     loss: the loss that samples are for. Some of TorchRL's losses write squared TD errors as
         priority, others absolute ones; a priority is the absolute one plus epsilon. Of the losses
@@ -53,9 +54,9 @@ class SiblingSampler(PrioritizedSampler):
     observation_key, action_key: where these are in the stored tensordicts.
     seed: of the draws. `Uniform` leaves them to TorchRL's own generator.
 
-    A new entry gets the largest priority so far, whatever priority it comes with. An entry that is
-    replaced (`buffer[i] = td`) joins the group of what it holds now. After writing into the tensors
-    of a storage yourself, call `buffer.mark_update(index)`.
+    The strategy says what priority a new entry gets (`initial`), whatever priority it comes with.
+    An entry that is replaced (`buffer[i] = td`) joins the group of what it holds now. After writing
+    into the tensors of a storage yourself, call `buffer.mark_update(index)`.
     """
 
     def __init__(
