@@ -59,7 +59,7 @@ test-long: install
 	$(BIN)/python -m pytest -m long
 
 test-ray: $(VENV)-ray/installed
-	$(VENV)-ray/bin/python -m pytest -m ray tests/experiments/test_ray.py
+	$(VENV)-ray/bin/python -m pytest -m ray tests/studies/test_ray.py
 
 test-browser: $(VENV)/browser
 	$(BIN)/python -m pytest -m browser tests/browser

@@ -37,9 +37,10 @@ from torch.nn import functional as F
 from sibling_replay.checkpoint import RollingCheckpoint
 from sibling_replay.envs import MinAtarEnv
 from sibling_replay.grouping.vqvae.files import EncoderFile, load_encoder, shipped_encoder
-from sibling_replay.training.minatar_config import MINATAR_METHODS, MinAtarConfig, minatar_config
-from sibling_replay.training.torch_minatar import Session
-from sibling_replay.training.torch_minatar_network import MinAtarNetwork
+from sibling_replay.studies.minatar.runs import minatar_config
+from sibling_replay.training.minatar.config import MINATAR_METHODS, MinAtarConfig
+from sibling_replay.training.minatar.network import MinAtarNetwork
+from sibling_replay.training.minatar.session import Session
 
 FILL = 100_000  # steps before the first update, and entries of the buffer
 PIECES = 30

@@ -21,9 +21,9 @@ from torch.func import functional_call, grad_and_value
 
 from sibling_replay import Batch, Prioritized, ReplayBuffer
 from sibling_replay.envs import MinAtarEnv
-from sibling_replay.training.torch_dqn import DoubleDQN
-from sibling_replay.training.torch_flat import FlatDoubleDQN
-from sibling_replay.training.torch_minatar_network import MinAtarNetwork
+from sibling_replay.training.minatar.network import MinAtarNetwork
+from sibling_replay.training.torch.dqn import DoubleDQN
+from sibling_replay.training.torch.flat import FlatDoubleDQN
 
 SETTINGS = {"gamma": 0.99, "learning_rate": 1e-4, "grad_clip": 10.0}
 BATCHES = 30  # a piece

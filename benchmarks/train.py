@@ -33,10 +33,10 @@ import torch
 from numba import njit
 
 from sibling_replay.training.config import paper_config
-from sibling_replay.training.loop import advance
-from sibling_replay.training.network import adam_pass
-from sibling_replay.training.tabular import new_run
-from sibling_replay.training.torch_reference import set_up
+from sibling_replay.training.tabular.loop import advance
+from sibling_replay.training.tabular.network import adam_pass
+from sibling_replay.training.tabular.trainer import new_run
+from sibling_replay.training.torch.reference import set_up
 
 ENV = "FrozenLake-H100/H300"
 METHODS = ("DDQN", "PER", "SAMPLE", "MODEL", "AVG-g2", "AVG-g4")

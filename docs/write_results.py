@@ -14,14 +14,21 @@ from pathlib import Path
 import polars as pl
 from matplotlib import rc_context
 
-from sibling_replay.experiments import minatar_coverage, minatar_tables, store, tables
-from sibling_replay.experiments.encoder_report import MEASURES, SAMPLE, read_support
-from sibling_replay.experiments.figures import matplotlib_ink, minatar_curves
-from sibling_replay.experiments.frozen_lake_shift import target_shifts
-from sibling_replay.experiments.minatar_spec import SEEDS
-from sibling_replay.experiments.spec import LAKES
-from sibling_replay.training.minatar_config import MINATAR_METHODS
-from sibling_replay.training.tabular import tabular_model
+from sibling_replay.artefacts import comparison
+from sibling_replay.report import matplotlib_ink
+from sibling_replay.running import store
+from sibling_replay.studies import exact as exact_study
+from sibling_replay.studies import grid as grid_study
+from sibling_replay.studies.frozen_lake_shift import target_shifts
+from sibling_replay.studies.minatar import coverage as minatar_coverage
+from sibling_replay.studies.minatar import tables as minatar_tables
+from sibling_replay.studies.minatar.encoders import MEASURES, SAMPLE, read_support
+from sibling_replay.studies.minatar.figures import minatar_curves
+from sibling_replay.studies.minatar.runs import SEEDS
+from sibling_replay.studies.tabular import LAKES
+from sibling_replay.training.minatar.config import MINATAR_METHODS
+from sibling_replay.training.tabular.trainer import tabular_model
+from support.studies import of_the_paper
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", "REPRODUCING.md")
@@ -29,9 +36,9 @@ AGREES = 1.96  # combined standard errors: the combined 95 % interval
 
 
 def blocks() -> dict[str, str]:
-    exact = tables.compare_exact(_of_the_paper("exact"))
+    exact = exact_study.compare(_of_the_paper("exact"))
     runs = _of_the_paper("grid")
-    grid, distortion = tables.compare_grid(runs), tables.compare_distortion(runs)
+    grid, distortion = grid_study.compare(runs), grid_study.compare_distortion(runs)
     contents = {
         "main comparison": main_comparison(exact),
         "distortion": distortion_table(distortion),
@@ -59,7 +66,7 @@ def latent(results: Path) -> dict[str, str]:
 
 def _of_the_paper(study: str) -> pl.DataFrame:
     """The shipped runs of a study, without any of other seeds than the paper's."""
-    return tables.of_the_paper(store.load_runs(ROOT / "results" / f"{study}.parquet"), study)
+    return of_the_paper(store.load_runs(ROOT / "results" / f"{study}.parquet"), study)
 
 
 def main_comparison(compared: pl.DataFrame) -> str:
@@ -99,8 +106,8 @@ def distortion_table(compared: pl.DataFrame) -> str:
 
 def headline(exact: pl.DataFrame, grid: pl.DataFrame, distortion: pl.DataFrame) -> str:
     parts = (exact, grid, distortion)
-    close, near = (sum(tables.within(p, d)[0] for p in parts) for d in (AGREES, 3.0))
-    total = sum(tables.within(part, 3.0)[1] for part in parts)
+    close, near = (sum(comparison.within(p, d)[0] for p in parts) for d in (AGREES, 3.0))
+    total = sum(comparison.within(part, 3.0)[1] for part in parts)
     return (
         f"Of {total} published numbers of the exact-group studies, {close} lie within {AGREES} "
         f"combined standard errors of ours and {near} within 3."
@@ -118,8 +125,8 @@ def agreement(exact: pl.DataFrame, grid: pl.DataFrame, distortion: pl.DataFrame)
     lines.append(_row(["---", "---:", "---:", "---:", "---:"]))
     totals = [0, 0, 0]
     for name, part in parts.items():
-        close, count = tables.within(part, AGREES)
-        near, _ = tables.within(part, 3.0)
+        close, count = comparison.within(part, AGREES)
+        near, _ = comparison.within(part, 3.0)
         finite = part["distance"].drop_nulls()
         finite = finite.filter(finite.is_finite())
         lines.append(_row([name, str(count), str(close), str(near), f"{finite.mean():+.2f}"]))

@@ -20,7 +20,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # From the bottom up. Parts in one row are neighbours that do not import each other, unless the row
 # is a single composition (the buffer and its helpers).
 ROWS: list[set[str]] = [
-    {"files"},
+    {"files", "terminal"},
     {"rng", "kernel_cache", "first_use"},
     {"replay"},
     {"envs", "strategies"},
@@ -30,7 +30,10 @@ ROWS: list[set[str]] = [
     {"schema", "staging", "cells", "draw_statistics", "sampling", "buffer", "slot_sampler"},
     {"testing"},  # the public kit for strategies
     {"training"},
-    {"integrations", "experiments"},
+    {"integrations", "running"},
+    {"artefacts"},  # what studies hand to readers: figures and tables as data
+    {"studies"},
+    {"report", "microscope"},
     {"cli", "__main__"},
 ]
 COMPOSITION = next(row for row in ROWS if "buffer" in row) | ROWS[-1]
@@ -39,16 +42,23 @@ ROW_OF = {part: row for row, parts in enumerate(ROWS) for part in parts}
 # Where a library may be imported; path prefixes inside the package.
 ALLOWED = {
     "torch": (
-        *("replay/batch", "training/torch_", "integrations/"),
+        *("replay/batch", "training/torch/", "training/minatar/", "integrations/"),
         *(f"grouping/vqvae/{part}" for part in ("model", "training", "adam_state")),
     ),
-    "polars": ("experiments/",),
-    "matplotlib": ("experiments/figures/matplotlib_ink",),
-    "plotly": ("experiments/report/",),
-    "ray": ("experiments/", "integrations/rllib"),
-    "jinja2": ("experiments/",),
-    "tyro": ("experiments/", "cli"),
-    "rich": ("experiments/", "cli"),
+    "polars": ("running/", "artefacts/", "studies/", "report/", "microscope/", "cli/"),
+    "matplotlib": ("report/matplotlib_ink",),
+    "plotly": ("report/",),
+    "ray": ("running/ray_cluster", "integrations/rllib"),
+    "jinja2": ("report/page", "microscope/page"),
+    "tyro": ("cli/",),
+    "rich": (
+        "terminal",
+        "running/display",
+        "artefacts/on_terminal",
+        "studies/",
+        "microscope/",
+        "cli/",
+    ),
     "pickle": ("testing/states",),  # of its own buffers, to see that they can be
     "random": (),
     "pandas": (),
@@ -174,7 +184,15 @@ def test_the_library_does_not_print(path: Path) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=inside)
 def test_files_are_opened_only_by_storage_code(path: Path) -> None:
-    allowed = ("files.py", "checkpoint.py", "kernel_cache.py", "experiments/")
+    allowed = (
+        "files.py",
+        "checkpoint.py",
+        "kernel_cache.py",
+        "running/",
+        "report/",
+        "microscope/",
+        "cli/",
+    )
     for name, line in calls(path):
         touches = name in ("open", "np.save", "np.savez", "np.load") or name.endswith(
             (".write_text", ".write_bytes", ".mkdir", ".unlink")

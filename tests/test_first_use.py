@@ -196,7 +196,7 @@ def run_without_caches(tmp_path: Path, home: Path, *command: str) -> Any:
 
 
 def test_where_kernels_are_kept_if_not_beside_the_package(tmp_path: Path) -> None:
-    look = "from sibling_replay.experiments.warm_up_command import kept_in; print(kept_in())"
+    look = "from sibling_replay.cli.warm_up import kept_in; print(kept_in())"
     home = tmp_path / "home"
     done = run_without_caches(tmp_path, home, "-c", look)
     assert home in Path(done.stdout.strip()).parents, done.stderr

@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from sibling_replay.experiments import minatar_tables
-from sibling_replay.experiments.encoder_report import no_support
+from sibling_replay.studies.minatar import tables as minatar_tables
+from sibling_replay.studies.minatar.encoders import no_support
 from support.minatar_frames import encoder_row, row, scored, stack
 
 ROOT = Path(__file__).parent.parent

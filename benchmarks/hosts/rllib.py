@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sibling_replay import Prioritized, SiblingSample
-from sibling_replay.experiments.ray_backend import LOOPBACK_ONLY, start_private
+from sibling_replay.running.ray_cluster import LOOPBACK_ONLY, start_private
 
 os.environ.update(LOOPBACK_ONLY, RAY_USAGE_STATS_ENABLED="0")  # read when Ray is imported
 

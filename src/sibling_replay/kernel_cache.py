@@ -81,7 +81,7 @@ def _imported(package: Path, name: str) -> list[str]:
         elif isinstance(node, ast.ImportFrom):
             parents = path.relative_to(package.parent).parts[: -node.level] if node.level else ()
             module = ".".join((*parents, *([node.module] if node.module else [])))
-            # a name may be a module of its own: `from sibling_replay.experiments import store`
+            # a name may be a module of its own: `from sibling_replay.running import store`
             modules.update([module, *(f"{module}.{alias.name}" for alias in node.names)])
     found = []
     for module in sorted(modules):

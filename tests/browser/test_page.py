@@ -13,13 +13,14 @@ import polars as pl
 import pytest
 
 from sibling_replay.envs import GAMES
-from sibling_replay.experiments.encoder_report import no_support
-from sibling_replay.experiments.minatar_coverage import PAPER_STEPS
-from sibling_replay.experiments.minatar_spec import PER_RATES
-from sibling_replay.experiments.report import build, inputs
 from sibling_replay.grouping.vqvae.files import paper_codes
-from sibling_replay.training.minatar_config import CONDITIONS, MINATAR_METHODS
+from sibling_replay.report import build
+from sibling_replay.studies.minatar.coverage import PAPER_STEPS
+from sibling_replay.studies.minatar.encoders import no_support
+from sibling_replay.studies.minatar.runs import PER_RATES
+from sibling_replay.training.minatar.config import CONDITIONS, MINATAR_METHODS
 from support.minatar_frames import SHORT, encoder_row, row, stack, trial
+from support.studies import load_frames
 
 pytestmark = pytest.mark.browser
 
@@ -56,7 +57,7 @@ def minatar_frames():
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     out = tmp_path_factory.mktemp("report")
-    frames = {**inputs.load_results(RESULTS), **minatar_frames()}
+    frames = {**load_frames(RESULTS, collected=True), **minatar_frames()}
     made = build.build(frames, "sibling-replay report --results results")
     build.write(made, out)
     return made, out / "index.html"

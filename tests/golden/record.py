@@ -33,8 +33,8 @@ from sibling_replay import (
 )
 from sibling_replay.replay.payload import Field
 from sibling_replay.training.config import METHODS, paper_config
-from sibling_replay.training.loop import advance
-from sibling_replay.training.tabular import new_run, train
+from sibling_replay.training.tabular.loop import advance
+from sibling_replay.training.tabular.trainer import new_run, train
 
 FILE = Path(__file__).with_name("golden.json")
 EVERY = 200  # updates or batches a digest

@@ -10,7 +10,7 @@ import numpy as np
 from readme_blocks import code_below
 
 from sibling_replay import SlotSampler
-from sibling_replay.experiments.transitions import Reading, Transitions, read_transitions
+from sibling_replay.microscope.transitions import Reading, Transitions, read_transitions
 
 
 def run_snippet(heading: str) -> dict[str, Any]:

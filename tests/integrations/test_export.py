@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sibling_replay.experiments.transitions import Reading, read_transitions
 from sibling_replay.integrations.export import write_transitions
+from sibling_replay.microscope.transitions import Reading, read_transitions
 
 COLUMNS = dict(
     obs=np.array([[0.5, 1.0], [0.5, 1.0], [2.0, 3.0]], dtype=np.float32),

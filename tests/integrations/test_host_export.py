@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from sibling_replay import Prioritized, SiblingSample, Uniform
-from sibling_replay.experiments.transitions import Reading, read_transitions
 from sibling_replay.integrations.host_export import drawable_slots, export_columns
 from sibling_replay.integrations.host_replay import HostReplay
+from sibling_replay.microscope.transitions import Reading, read_transitions
 
 OBS = np.arange(6, dtype=np.float32)[:, None]
 

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sibling_replay.experiments import store
-from sibling_replay.experiments.minatar_spec import RATE_STUDY, STUDY, minatar_run
-from sibling_replay.training.minatar_config import minatar_config
+from sibling_replay.running import store
+from sibling_replay.studies.minatar.runs import RATE_STUDY, STUDY, minatar_config, minatar_run
 from sibling_replay.training.results import RunResult
 
 SHORT = 200_000

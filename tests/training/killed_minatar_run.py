@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from minatar_kit import bytes_of, encoder_of, small
 
 from sibling_replay.checkpoint import RollingCheckpoint
-from sibling_replay.training.torch_minatar import Session, train
+from sibling_replay.training.minatar.session import Session, train
 
 
 def main(method: str, directory: str, output: str) -> None:

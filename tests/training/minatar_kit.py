@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from sibling_replay.grouping.vqvae.encoder import FrozenEncoder, Weights
-from sibling_replay.training.minatar_config import MinAtarConfig, minatar_config
+from sibling_replay.studies.minatar.runs import minatar_config
+from sibling_replay.training.minatar.config import MinAtarConfig
 
 # Everything happens within few steps: evictions, target updates, evaluations, windows.
 SMALL: dict[str, Any] = {

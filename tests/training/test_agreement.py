@@ -18,12 +18,12 @@ from numba import njit
 
 from sibling_replay import Draw, Needs, Prioritized, Refresh, ReplayBuffer
 from sibling_replay.training.config import ENVIRONMENTS, METHODS, RunConfig, paper_config
-from sibling_replay.training.loop import advance
-from sibling_replay.training.network import all_values
-from sibling_replay.training.tabular import new_run, train
+from sibling_replay.training.tabular.loop import advance
+from sibling_replay.training.tabular.network import all_values
+from sibling_replay.training.tabular.trainer import new_run, train
 
 torch = pytest.importorskip("torch")
-from sibling_replay.training import torch_reference  # noqa: E402
+from sibling_replay.training.torch import reference as torch_reference  # noqa: E402
 
 STEPS = 2_100
 TOLERANCE = 1e-6  # of values, relative to the largest; most agree to 1e-13

@@ -14,10 +14,10 @@ import pytest
 from numba import njit
 
 from sibling_replay.replay.partition import member
-from sibling_replay.training import batch as kernels
 from sibling_replay.training.config import METHODS, paper_config
-from sibling_replay.training.loop import Run, advance
-from sibling_replay.training.tabular import new_run
+from sibling_replay.training.tabular import batch as kernels
+from sibling_replay.training.tabular.loop import Run, advance
+from sibling_replay.training.tabular.trainer import new_run
 
 BETA = 0.55
 CAPACITY = 300

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from sibling_replay.training.borrow import borrowed
 from sibling_replay.training.config import paper_config
-from sibling_replay.training.loop import advance
-from sibling_replay.training.tabular import new_run
+from sibling_replay.training.tabular.borrow import borrowed
+from sibling_replay.training.tabular.loop import advance
+from sibling_replay.training.tabular.trainer import new_run
 
 
 class Pair(NamedTuple):

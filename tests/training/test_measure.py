@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from sibling_replay.training.config import METHODS, paper_config
-from sibling_replay.training.loop import advance
-from sibling_replay.training.measure import measure
-from sibling_replay.training.network import all_values
-from sibling_replay.training.tabular import new_run, train
+from sibling_replay.training.tabular.loop import advance
+from sibling_replay.training.tabular.measure import measure
+from sibling_replay.training.tabular.network import all_values
+from sibling_replay.training.tabular.trainer import new_run, train
 
 SETTINGS = {
     "steps": 1_200,

@@ -11,12 +11,12 @@ from minatar_kit import SMALL, bytes_of, encoder_of, small
 
 import sibling_replay.checkpoint
 from sibling_replay.checkpoint import RollingCheckpoint, StateError, StateInUse
-from sibling_replay.training import minatar_diagnostics
-from sibling_replay.training.minatar_config import MINATAR_METHODS, MinAtarConfig
+from sibling_replay.training.minatar import diagnostics as minatar_diagnostics
+from sibling_replay.training.minatar.config import MINATAR_METHODS, MinAtarConfig
 from sibling_replay.training.results import RunResult
 
 torch = pytest.importorskip("torch")
-from sibling_replay.training.torch_minatar import Session, train, trained_network  # noqa: E402
+from sibling_replay.training.minatar.session import Session, train, trained_network  # noqa: E402
 
 
 @pytest.fixture(autouse=True, scope="module")

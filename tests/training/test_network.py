@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sibling_replay.training.batch import OutcomeTable, TableBatch
-from sibling_replay.training.network import all_values, initial_layers, learn, new_network
+from sibling_replay.training.tabular.batch import OutcomeTable, TableBatch
+from sibling_replay.training.tabular.network import all_values, initial_layers, learn, new_network
 
 torch = pytest.importorskip("torch")
 

@@ -10,9 +10,9 @@ import pytest
 
 from sibling_replay.replay.checks import check_index
 from sibling_replay.training.config import ENVIRONMENTS, METHODS, RunConfig, paper_config
-from sibling_replay.training.loop import Run, advance
 from sibling_replay.training.results import RunResult
-from sibling_replay.training.tabular import new_run, train
+from sibling_replay.training.tabular.loop import Run, advance
+from sibling_replay.training.tabular.trainer import new_run, train
 
 
 def short(env: str = "TwoChains", method: str = "SAMPLE", **settings: Any) -> RunConfig:

@@ -12,9 +12,9 @@ from sibling_replay import Batch, Prioritized, ReplayBuffer
 from sibling_replay.replay.payload import Field
 
 torch = pytest.importorskip("torch")
-from sibling_replay.training.torch_dqn import DoubleDQN  # noqa: E402
-from sibling_replay.training.torch_flat import FlatDoubleDQN  # noqa: E402
-from sibling_replay.training.torch_minatar_network import MinAtarNetwork  # noqa: E402
+from sibling_replay.training.minatar.network import MinAtarNetwork  # noqa: E402
+from sibling_replay.training.torch.dqn import DoubleDQN  # noqa: E402
+from sibling_replay.training.torch.flat import FlatDoubleDQN  # noqa: E402
 
 SPACE = gym.spaces.Box(0, 1, (10, 10, 6), np.bool_)  # type: ignore[arg-type]
 

@@ -16,19 +16,16 @@ from sibling_replay.checkpoint import RollingCheckpoint, StateError
 from sibling_replay.envs import GAMES
 from sibling_replay.grouping.vqvae.encoder import FrozenEncoder
 from sibling_replay.rng import streams
-from sibling_replay.training import minatar_diagnostics
-from sibling_replay.training.minatar_config import (
-    MINATAR_METHODS,
-    MinAtarConfig,
-    minatar_config,
-    paper_learning_rates,
-)
+from sibling_replay.studies.minatar.runs import minatar_config
+from sibling_replay.studies.paper.numbers import learning_rates as paper_learning_rates
+from sibling_replay.training.minatar import diagnostics as minatar_diagnostics
+from sibling_replay.training.minatar.config import MINATAR_METHODS, MinAtarConfig
 from support.killing import run_killed
 
 torch = pytest.importorskip("torch")
-from sibling_replay.training.torch_dqn import DoubleDQN  # noqa: E402
-from sibling_replay.training.torch_minatar import Session, check_device, evaluate, train  # noqa: E402
-from sibling_replay.training.torch_minatar_network import MinAtarNetwork  # noqa: E402
+from sibling_replay.training.minatar.network import MinAtarNetwork  # noqa: E402
+from sibling_replay.training.minatar.session import Session, check_device, evaluate, train  # noqa: E402
+from sibling_replay.training.torch.dqn import DoubleDQN  # noqa: E402
 
 
 @pytest.fixture(autouse=True, scope="module")

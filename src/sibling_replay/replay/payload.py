@@ -28,8 +28,8 @@ from sibling_replay.replay.inner import inner
 from sibling_replay.replay.touch import touch
 from sibling_replay.replay.views import view_as
 
-# What a step leads to. `discount` is there if the user has such a field: of `next_obs` in the target,
-# where it is not the same for all, as after several steps.
+# What a step leads to. `discount`, if the user has such a field, is that of `next_obs` in the
+# target, where it is not the same for all, as after several steps.
 OUTCOME_FIELDS = ("reward", "next_obs", "terminated", "truncated", "discount")
 
 # Columns of the layout table.

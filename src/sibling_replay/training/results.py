@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sibling_replay.training.config import RunConfig
-from sibling_replay.training.minatar_config import MinAtarConfig
+from sibling_replay.training.minatar.config import MinAtarConfig
 
 Config: TypeAlias = RunConfig | MinAtarConfig
 

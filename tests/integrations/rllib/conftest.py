@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from sibling_replay.experiments.ray_backend import LOOPBACK_ONLY, start_private
+from sibling_replay.running.ray_cluster import LOOPBACK_ONLY, start_private
 
 # read when Ray is imported, which is when test modules are
 os.environ.update(LOOPBACK_ONLY, RAY_USAGE_STATS_ENABLED="0", OMP_NUM_THREADS="1")

@@ -14,9 +14,9 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecNormalize
 
 from sibling_replay import Prioritized, SiblingModel, SiblingSample, Uniform
-from sibling_replay.experiments.microscope_command import diagnose
-from sibling_replay.experiments.transitions import Reading, read_transitions
+from sibling_replay.cli.diagnose import diagnose
 from sibling_replay.integrations.sb3 import export
+from sibling_replay.microscope.transitions import Reading, read_transitions
 from support.scenes import heavy_tailed, set_priorities
 
 TRANSITION = ("obs", "action", "reward", "next_obs", "terminated", "truncated")

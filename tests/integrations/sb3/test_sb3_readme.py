@@ -9,7 +9,7 @@ import sys
 import pytest
 from readme_blocks import README, code_below
 
-from sibling_replay.experiments.transitions import Reading, read_transitions
+from sibling_replay.microscope.transitions import Reading, read_transitions
 
 PYTHON = re.compile(r"^```python[^\n]*\n(.*?)^```", re.M | re.S)
 

@@ -1,0 +1,1 @@
+"""What studies hand to readers, as data: figures, tables, comparisons, statistics."""

@@ -1,0 +1,120 @@
+"""Compile ahead: what a first use would wait for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from sibling_replay.buffer import ReplayBuffer
+from sibling_replay.first_use import NOTICE
+from sibling_replay.replay.memory import append
+from sibling_replay.replay.payload import Field
+from sibling_replay.running.display import duration
+from sibling_replay.slot_sampler import SlotSampler
+from sibling_replay.strategies import (
+    Prioritized,
+    SiblingAverage,
+    SiblingModel,
+    SiblingSample,
+    Strategy,
+    Uniform,
+)
+from sibling_replay.studies.tabular import TabularJob
+from sibling_replay.terminal import new_console
+
+# A kernel may depend on what a strategy keeps, or on what it averages: one of each kind.
+_STRATEGIES: dict[str, Strategy] = {
+    "Prioritized": Prioritized(),
+    "Uniform": Uniform(),
+    "SiblingSample": SiblingSample(),
+    "SiblingModel": SiblingModel(),
+    "SiblingAverage": SiblingAverage(),
+    "SiblingAverage, every sibling": SiblingAverage(update_all_siblings=True),
+    "SiblingAverage of two": SiblingAverage(max_siblings=2),
+    "SiblingAverage of two, both": SiblingAverage(max_siblings=2, update_all_siblings=True),
+}
+_SIZE = 4  # of batches
+
+
+def warm_up() -> int:
+    """Compile the kernels now and keep them on disk, so that no first use waits for them.
+
+    Of the buffer, the slot sampler, all built-in strategies and the tabular trainer: a minute or
+    two, once on a machine. A second time there is nothing left to do.
+    """
+    console = new_console()
+    NOTICE.silent = True  # this is what its line advises
+    began, before = time.monotonic(), NOTICE.kernels
+    for name, use in _uses():
+        start, compiled = time.monotonic(), NOTICE.kernels
+        use()
+        compiled = NOTICE.kernels - compiled
+        took = f"compiled {compiled}, {duration(time.monotonic() - start)}" if compiled else "there"
+        console.print(f"{name:<44} {took}", markup=False, highlight=False)
+    compiled, where = NOTICE.kernels - before, kept_in()
+    if compiled:
+        took = duration(time.monotonic() - began)
+        said = f"compiled {compiled} kernels in {took}; the next time this takes nothing"
+    else:
+        said = "nothing to compile: all kernels were there"
+    console.print(f"{said}\nkept in {where}", markup=False, highlight=False, soft_wrap=True)
+    package = Path(__file__).parents[1]
+    if package not in where.parents:
+        console.print(
+            "not beside the package: its own folder cannot be written, or NUMBA_CACHE_DIR names "
+            "another. Whoever runs as another user or on another machine compiles again.",
+            markup=False, highlight=False, soft_wrap=True,
+        )  # fmt: skip
+    return 0
+
+
+def kept_in() -> Path:
+    """The folder in which Numba keeps the kernels of memory.py, the others beside it."""
+    return Path(str(append.stats.cache_path))
+
+
+def _uses() -> Iterator[tuple[str, Callable[[], None]]]:
+    """What compiles every kernel that is called from Python on an ordinary day."""
+    for name, strategy in _STRATEGIES.items():
+        yield f"buffer, {name}", partial(_use_buffer, strategy)
+    for name, strategy in _STRATEGIES.items():
+        yield f"slot sampler, {name}", partial(_use_sampler, strategy)
+    yield "tabular trainer", TabularJob().prepare
+
+
+def _use_buffer(strategy: Strategy) -> None:
+    number, truth = Field(np.dtype(np.int64)), Field(np.dtype(np.bool_))
+    fields = {
+        "obs": number,
+        "action": number,
+        "reward": Field(np.dtype(np.float32)),
+        "next_obs": number,
+        "terminated": truth,
+        "truncated": truth,
+    }
+    buffer = ReplayBuffer(fields, 8, strategy, seed=0)
+    for step in range(10):  # past the end of the ring
+        buffer.add(step % 2, 0, 0.0, step % 3, False, False)
+    batch = buffer.sample(_SIZE, 0.4)
+    batch.average(batch.outcomes.reward)
+    buffer.update_priorities(batch, np.ones(_SIZE))
+    buffer.check_valid()
+    buffer.load_state_dict(buffer.state_dict())
+
+
+def _use_sampler(strategy: Strategy) -> None:
+    sampler = SlotSampler(8, strategy, seed=0)
+    slots = np.arange(6)
+    needs = strategy.needs
+    sampler.put(slots, slots % 2 if needs.groups else None, slots % 3 if needs.outcomes else None)
+    sampler.remove(slots[:1])
+    batch = sampler.sample(_SIZE, 0.4)
+    if strategy.needs.averages:
+        batch.average(np.ones(batch.outcomes.slots.size))
+    sampler.update_priorities(batch, np.ones(_SIZE))
+    if not strategy.needs.averages:
+        sampler.update_slots(batch.slots, np.ones(_SIZE), sampler.clock)

@@ -1,0 +1,1 @@
+"""`diagnose`: files of transitions to findings, as text and as a page."""

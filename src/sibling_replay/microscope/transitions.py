@@ -1,0 +1,245 @@
+"""Reading transitions to diagnose: a buffer saved by `ReplayBuffer.save`, an `.npz` or a Parquet.
+
+Columns of an `.npz` or Parquet, a row per stored transition:
+
+    obs, action, next_obs     numbers of any shape. In Parquet: a scalar column, a (nested) list
+                              column, or the elements as columns obs_0, obs_1, ...
+    reward                    a finite number
+    terminated, truncated     booleans, or 0 and 1
+    priority                  raw and positive: the mass is priority^alpha; or
+    td_error                  of either sign: the priority is |td_error| + epsilon
+    target                    optional: the Bellman target; or
+    q_next                    optional: the value of next_obs (Double DQN's), for the target
+                              reward + gamma (1 - done) q_next, where done = terminated or truncated
+    group                     optional: equal values are siblings; else equal (obs, action) are
+
+Of two alternatives that are both there, the first is read. An export by one of our adapters also
+has a header with the alpha of its buffer. Other columns are for `--group-by`.
+A column that is not needed is not read. Rows are counted from 0.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sibling_replay.buffer import ReplayBuffer
+from sibling_replay.checkpoint import KEY_KINDS, read_header
+from sibling_replay.diagnostics import EXACT_KEY, equal_rows
+from sibling_replay.grouping.key_map import KeyMap
+from sibling_replay.grouping.vqvae import VQVAE
+from sibling_replay.microscope.columns import BadFile, Columns, open_columns
+from sibling_replay.schema import GROUP_KEY, TRANSITION
+
+ALPHA, EPSILON = 0.6, 1e-6  # the paper's
+MAPPED = "key"  # the column that a key map makes
+
+F64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read a file; None is the file's own value, or the paper's."""
+
+    alpha: float | None = None
+    epsilon: float | None = None
+    gamma: float | None = None
+    group_by: tuple[str, ...] = ()
+    key: Path | None = None  # file of a key map: its keys and the action make groups
+
+
+@dataclass(frozen=True)
+class Transitions:
+    """N transitions, fit to be examined, and how they were read."""
+
+    columns: dict[str, NDArray[Any]]
+    masses: F64  # [N]
+    groups: NDArray[np.int64]  # [N]
+    targets: F64 | None  # [N]
+    group_columns: tuple[str, ...]  # whose values tell groups apart
+    source: str  # this and the next two are for people
+    mass_source: str
+    target_source: str
+
+
+def read_transitions(path: Path, how: Reading) -> Transitions:
+    """The transitions of a file, or `BadFile` saying which column or row is wrong."""
+    with open_columns(path) as file:
+        return _read(path, file, how)
+
+
+def _read(path: Path, file: Columns | None, how: Reading) -> Transitions:
+    if file is None:
+        buffer = _load(path)
+        stored = buffer.transitions()
+        file = Columns(path, tuple(stored), stored.__getitem__)
+        source = f"a saved buffer drawn by {type(buffer.strategy).__name__}"
+        own_key: tuple[str, ...] = (GROUP_KEY,)
+        if buffer.key_kind in KEY_KINDS:  # siblings share their action, too
+            own_key = (GROUP_KEY, "action")
+        masses, mass_source = _saved_masses(path, buffer, how)
+    else:
+        source = "a file of columns"
+        own_key = ("group",)
+        file.require(TRANSITION)
+        if file.rows == 0:
+            raise BadFile(f"{path}: no transitions, column reward is empty")
+        masses, mass_source = _masses(file, how)
+
+    columns: dict[str, NDArray[Any]] = {"reward": _finite(file, "reward")}
+    for name in ("obs", "action", "next_obs"):
+        columns[name] = file.numbers(name)
+    for name in ("terminated", "truncated"):
+        columns[name] = _flags(file, name)
+    targets, target_source = _targets(file, how, columns)
+
+    names = how.group_by or (own_key if file.has(own_key[0]) else EXACT_KEY)
+    if how.key is not None:
+        names = (MAPPED, "action")
+        columns[MAPPED] = _mapped(path, how, columns)
+    others = [name for name in names if name not in columns]
+    file.require(others, " (asked for by --group-by)")
+    columns |= {name: file.labels(name) for name in others}
+    return Transitions(
+        columns=columns,
+        masses=masses,
+        groups=equal_rows([columns[name] for name in names]),
+        targets=targets,
+        group_columns=names,
+        source=source,
+        mass_source=mass_source,
+        target_source=target_source,
+    )
+
+
+def _mapped(path: Path, how: Reading, columns: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    """The keys of all rows, by the map that was asked for."""
+    if how.group_by:
+        raise BadFile("--key and --group-by both say what makes siblings: give one of them")
+    assert how.key is not None
+    try:
+        return VQVAE(how.key).keys(columns["obs"], columns["action"])
+    except (OSError, ValueError) as error:
+        raise BadFile(f"--key {how.key} makes no groups of {path}: {error}") from error
+
+
+class _Stored(KeyMap):
+    """In the place of the map that a buffer was saved with. Keys are stored: to look at them, any
+    map of their form will do."""
+
+    def __init__(self, form: NDArray[Any], digest: str) -> None:
+        self._form, self._digest = form, digest
+
+    def keys(self, obs: Any, action: Any) -> NDArray[Any]:
+        return np.stack([self._form] * len(action))
+
+    @property
+    def digest(self) -> str:
+        return self._digest
+
+
+def _load(path: Path) -> ReplayBuffer:
+    header = read_header(path)
+    if header.get("key") not in KEY_KINDS:
+        return ReplayBuffer.load(path)
+    try:
+        dtype, shape = header["key_form"]
+        form = np.zeros(tuple(shape), np.dtype(dtype))
+    except Exception as error:  # a header can be wrong in any way
+        raise BadFile(f"{path} does not describe its key: {error!r}") from error
+    if header["key"] == "map":
+        return ReplayBuffer.load(path, key=_Stored(form, str(header.get("key_digest"))))
+    return ReplayBuffer.load(path, key=lambda obs, action: form)
+
+
+def _saved_masses(path: Path, buffer: ReplayBuffer, how: Reading) -> tuple[F64, str]:
+    if len(buffer) == 0:
+        raise BadFile(f"{path}: the buffer is empty")
+    if how.epsilon is not None:
+        raise BadFile(f"--epsilon goes with td_error, but {path} is a saved buffer")
+    own = buffer.strategy.alpha
+    if how.alpha is not None and how.alpha != own:
+        raise BadFile(
+            f"{path} was saved with alpha = {own:g}: its masses have that exponent, "
+            f"not --alpha {how.alpha:g}"
+        )
+    return buffer.masses, f"priority^{own:g}, as stored"
+
+
+def _masses(file: Columns, how: Reading) -> tuple[F64, str]:
+    alpha = _alpha_of(file) if how.alpha is None else how.alpha
+    if not 0.0 <= alpha < np.inf:
+        raise BadFile(f"--alpha must be finite and not negative, got {alpha}")
+    if file.has("priority"):
+        if how.epsilon is not None:
+            raise BadFile(f"--epsilon goes with td_error, but {file.path} has priority")
+        name, source = "priority", "priority"
+        priority = _finite(file, name)
+    else:
+        file.require(["td_error"], " (or priority)")
+        epsilon = EPSILON if how.epsilon is None else how.epsilon
+        if not 0.0 < epsilon < np.inf:
+            raise BadFile(f"--epsilon must be finite and positive, got {epsilon}")
+        name, source = "td_error", f"(|td_error| + {epsilon:g})"
+        priority = np.abs(_finite(file, name)) + epsilon
+    _refuse(file, name, priority, priority <= 0, "it must be positive")
+    with np.errstate(over="ignore", under="ignore"):
+        masses = priority**alpha
+    unfit = ~((masses > 0) & np.isfinite(masses))
+    _refuse(file, name, priority, unfit, f"its power {alpha:g} is not a positive number")
+    return masses, f"{source}^{alpha:g}"
+
+
+def _alpha_of(file: Columns) -> float:
+    """The exponent that an adapter's export names in its header, or the paper's."""
+    header = file.read("header") if "header" in file.names else np.empty(0)
+    if header.dtype != np.uint8:  # none, or a column of the user's
+        return ALPHA
+    try:
+        return float(json.loads(header.tobytes()).get("alpha", ALPHA))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise BadFile(f"{file.path}: its header cannot be read: {error}") from error
+
+
+def _targets(
+    file: Columns, how: Reading, columns: Mapping[str, NDArray[Any]]
+) -> tuple[F64 | None, str]:
+    if file.has("target") or not file.has("q_next"):
+        if how.gamma is not None:
+            raise BadFile(f"--gamma goes with q_next, which is not read from {file.path}")
+        return (_finite(file, "target"), "target") if file.has("target") else (None, "")
+    if how.gamma is None:
+        raise BadFile(f"{file.path} has q_next: give --gamma, the discount per step")
+    if not 0.0 <= how.gamma <= 1.0:
+        raise BadFile(f"--gamma must be from 0 to 1, got {how.gamma}")
+    going = ~(columns["terminated"] | columns["truncated"])
+    values = file.scalars("q_next").astype(np.float64)
+    bootstrap = np.where(going, values, 0.0)  # after the end it may be anything
+    _refuse(file, "q_next", values, ~np.isfinite(bootstrap), "it must be finite")
+    return columns["reward"] + how.gamma * bootstrap, f"reward + {how.gamma:g} (1 - done) q_next"
+
+
+def _finite(file: Columns, name: str) -> F64:
+    values = file.scalars(name).astype(np.float64)
+    _refuse(file, name, values, ~np.isfinite(values), "it must be finite")
+    return values
+
+
+def _flags(file: Columns, name: str) -> NDArray[np.bool_]:
+    values = file.scalars(name)
+    _refuse(file, name, values, (values != 0) & (values != 1), "it must be a boolean")
+    return values.astype(np.bool_)
+
+
+def _refuse(
+    file: Columns, name: str, values: NDArray[Any], wrong: NDArray[np.bool_], why: str
+) -> None:
+    rows = np.flatnonzero(wrong)
+    if rows.size:
+        raise BadFile(f"{file.path}: {name} of row {rows[0]} is {values[rows[0]]}: {why}")

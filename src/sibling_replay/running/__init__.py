@@ -1,0 +1,1 @@
+"""Runs that never get lost: jobs, backends, the store, progress. Knows jobs, not studies."""

@@ -1,0 +1,262 @@
+"""Finished runs on disk: one Parquet file each, one row in it, the same bytes every time.
+
+A row is the whole run: its id, the fields of its config, the summary the tables average, and the
+evaluation curve (and any diagnostics) as list columns. One row per file makes three things one
+thing: loading a study is stacking rows, a collected study is the same rows in one file, and a run
+is done exactly when its file exists, because the file appears by an atomic rename.
+
+Nothing that differs between two executions of a config (times, hosts, worker counts) is stored.
+A file carries a checksum of its bytes (see parquet.py) and each row a digest of its content, which
+it keeps when rows are collected. A file counts as the run that it holds only in that run's place:
+a copy of it elsewhere is refused, not taken for another seed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import numpy as np
+import polars as pl
+
+from sibling_replay.files import write_whole
+from sibling_replay.running.metrics import Summary, summarize
+from sibling_replay.running.parquet import Damaged, Decoder, encode
+from sibling_replay.running.runs import Run
+from sibling_replay.training.config import RunConfig
+from sibling_replay.training.minatar.config import MinAtarConfig
+from sibling_replay.training.results import Config, RunResult
+
+SCHEMA = 1  # of the row; raise it when a column changes its meaning
+SUFFIX = ".parquet"
+CURVE = ("eval_step", "eval_episode", "eval_return", "eval_success")
+DIAGNOSTIC = "diagnostic/"  # prefix of a diagnostic's list column
+
+_DTYPES: dict[Any, pl.DataType] = {
+    int: pl.Int64(),
+    float: pl.Float64(),
+    bool: pl.Boolean(),
+    str: pl.String(),
+    int | None: pl.Int64(),
+    float | None: pl.Float64(),
+    str | None: pl.String(),
+}
+_CONFIG_SCHEMAS: dict[type[Config], dict[str, pl.DataType]] = {
+    kind: {name: _DTYPES[hint] for name, hint in get_type_hints(kind).items()}
+    for kind in (RunConfig, MinAtarConfig)
+}
+
+
+class StoreError(Exception):
+    """A results file is unreadable, altered, not ours, or of another config. Names the file."""
+
+
+def run_path(root: Path, run: str) -> Path:
+    return root / f"{run}{SUFFIX}"
+
+
+def to_row(run: Run, result: RunResult) -> pl.DataFrame:
+    """The one row that is this run; the same result gives the same row."""
+    if result.config != run.config:
+        raise ValueError(f"{run.id}: the result is of another config: {result.config}")
+    columns: list[pl.Series] = [
+        pl.Series("schema", [SCHEMA], dtype=pl.Int64),
+        pl.Series("run", [run.id]),
+        pl.Series("study", [run.study]),
+    ]
+    for name, dtype in _CONFIG_SCHEMAS[type(run.config)].items():
+        columns.append(pl.Series(name, [getattr(run.config, name)], dtype=dtype))
+    columns.append(pl.Series("episodes", [result.episodes], dtype=pl.Int64))
+    columns.append(pl.Series("updates", [result.updates], dtype=pl.Int64))
+    for name, value in summarize(result)._asdict().items():
+        columns.append(pl.Series(name, [value], dtype=pl.Float64))
+    for name in CURVE:
+        columns.append(_list_column(name, getattr(result, name)))
+    for name in sorted(result.diagnostics):
+        columns.append(_list_column(DIAGNOSTIC + name, result.diagnostics[name]))
+    row = pl.DataFrame(columns)
+    return row.with_columns(pl.Series("digest", [_digest(row)]))
+
+
+def config_of(row: dict[str, Any]) -> Config:
+    """The config a stored row (as a dict) was made with. Only MinAtar runs have a condition."""
+    kind = RunConfig if row.get("condition") is None else MinAtarConfig
+    return kind(**{name: row[name] for name in _CONFIG_SCHEMAS[kind] if name in row})
+
+
+def save_run(root: Path, run: Run, result: RunResult) -> Path:
+    path = run_path(root, run.id)
+    _write(path, to_row(run, result))
+    return path
+
+
+def adopt_run(root: Path, run: Run, other: Run) -> None:
+    """Store, as this run, what another run of the same config gave: it would give the same."""
+    if other.config != run.config:
+        raise ValueError(f"{run.id} and {other.id} are of different configs")
+    with Decoder() as decoder:
+        row = _load_run(root, run_path(root, other.id), decoder)
+    row = row.with_columns(pl.lit(run.id).alias("run"), pl.lit(run.study).alias("study"))
+    _write(run_path(root, run.id), row.with_columns(pl.Series("digest", [_digest(row)])))
+
+
+def finished(root: Path, runs: Iterable[Run]) -> set[str]:
+    """Ids of the runs whose file exists. Cheap: nothing is opened."""
+    return {run.id for run in runs if run_path(root, run.id).is_file()}
+
+
+def check_finished(root: Path, runs: Iterable[Run]) -> set[str]:
+    """As `finished`, but open each file and refuse one that is bad or of another config.
+
+    Skipping it would leave a hole in the study; reusing it would put a wrong number in a table.
+    """
+    done = set()
+    with Decoder() as decoder:
+        for run in runs:
+            path = run_path(root, run.id)
+            if not path.is_file():
+                continue
+            stored = config_of(_load_run(root, path, decoder).row(0, named=True))
+            if stored != run.config:
+                names = _CONFIG_SCHEMAS[type(run.config)]
+                differing = [
+                    f"{name} is {getattr(stored, name, None)!r}, "
+                    f"asked for {getattr(run.config, name)!r}"
+                    for name in names
+                    if getattr(stored, name, None) != getattr(run.config, name)
+                ]
+                raise StoreError(
+                    f"{path} was made with another config ({'; '.join(differing)}): "
+                    "delete it or choose another --out"
+                )
+            done.add(run.id)
+    return done
+
+
+def load_file(path: Path) -> pl.DataFrame:
+    """The rows of one run's file or of a collected study, checked against their digests."""
+    with Decoder() as decoder:
+        return _load(path, decoder)
+
+
+def _load(path: Path, decoder: Decoder) -> pl.DataFrame:
+    try:
+        frame = decoder.read(path)
+    except Damaged as error:
+        raise StoreError(f"{path} is not a readable Parquet file ({error}): delete it") from error
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror}") from error
+    missing = {"schema", "run", "study", "digest", *CURVE} - set(frame.columns)
+    if missing:
+        columns = ", ".join(sorted(missing))
+        raise StoreError(f"{path} is not a results file of sibling-replay (no column {columns})")
+    if frame.height == 0:
+        raise StoreError(f"{path} holds no run: delete it")
+    for position in range(frame.height):
+        row = frame[position]
+        if row["schema"][0] != SCHEMA:
+            raise StoreError(f"{path} has schema {row['schema'][0]}, this version reads {SCHEMA}")
+        if row["digest"][0] != _digest(row):
+            raise StoreError(f"{path} was altered after it was written (digest differs): delete it")
+    if frame["run"].n_unique() < frame.height:
+        twice = frame["run"].filter(frame["run"].is_duplicated())[0]
+        raise StoreError(f"{path} holds the run {twice} more than once: collect it again")
+    return frame
+
+
+def _load_run(root: Path, path: Path, decoder: Decoder) -> pl.DataFrame:
+    """The row of a finished run, which must be alone in its file and the file in its place."""
+    frame = _load(path, decoder)
+    if frame.height > 1:
+        raise StoreError(
+            f"{path} holds {frame.height} runs, and a file below {root} holds one: move it away"
+        )
+    place = run_path(root, frame["run"][0])
+    if place != path:
+        raise StoreError(
+            f"{path} holds the run {frame['run'][0]}, whose place is {place}: "
+            "a copy would count as another run, so move it away or delete it"
+        )
+    return frame
+
+
+def each_run(root: Path, studies: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
+    """The row of every finished run below a directory, in the order of their files."""
+    places = [root / study for study in studies] if studies else [root]
+    with Decoder() as decoder:
+        for path in sorted(path for place in places for path in place.rglob(f"*{SUFFIX}")):
+            yield _load_run(root, path, decoder)
+
+
+def load_runs(root: Path, studies: Sequence[str] = ()) -> pl.DataFrame:
+    """Every finished run below `root` (a directory of runs, or one collected file), a row each."""
+    if root.is_file():
+        frame = load_file(root)
+        return frame.filter(pl.col("study").is_in(studies)) if studies else frame
+    rows = list(each_run(root, studies))
+    if not rows:
+        places = ", ".join(str(root / study) for study in studies) or str(root)
+        raise StoreError(f"no finished runs below {places}")
+    return _stack(rows)
+
+
+def no_runs() -> pl.DataFrame:
+    """A frame of no run: what a study of which nothing has been run looks like."""
+    text = dict.fromkeys(("run", "study"), pl.String())
+    numbers = dict.fromkeys(Summary._fields, pl.Float64())
+    settings = _CONFIG_SCHEMAS[RunConfig] | _CONFIG_SCHEMAS[MinAtarConfig]
+    return pl.DataFrame(schema={**text, **settings, **numbers})
+
+
+def curves(frame: pl.DataFrame) -> pl.DataFrame:
+    """One row per evaluation instead of one per run: what a figure or a groupby wants."""
+    settings = {name for schema in _CONFIG_SCHEMAS.values() for name in schema}
+    keep = ["run", "study", *(name for name in frame.columns if name in settings)]
+    return frame.select(*keep, *CURVE).explode(*CURVE)
+
+
+def as_bytes(frame: pl.DataFrame, suffix: str) -> bytes:
+    """A frame as a file of anybody's: .csv, or .parquet."""
+    if suffix == SUFFIX:
+        return encode(frame, level=3)
+    return frame.write_csv().encode()
+
+
+def collect(root: Path, study: str, target: Path) -> int:
+    """Put a study's finished runs into one file, fit for committing; returns how many."""
+    frame = load_runs(root, [study])
+    _write(target, frame, level=19)
+    return frame.height
+
+
+def _stack(frames: list[pl.DataFrame]) -> pl.DataFrame:
+    """Rows below each other; a diagnostic that some runs lack is null there."""
+    frame = pl.concat(frames, how="diagonal")
+    order = ["study", "env", "method", "alpha", "beta_start", "beta_end", "seed", "run"]
+    return frame.sort(order)
+
+
+def _list_column(name: str, values: np.ndarray) -> pl.Series:
+    return pl.Series(name, [pl.Series(np.ascontiguousarray(values))])
+
+
+def _digest(row: pl.DataFrame) -> str:
+    """Of names and exact values. Nulls do not count, so stacking with other runs keeps it."""
+    digest = hashlib.blake2b(digest_size=16)
+    for column in sorted(row.columns):
+        value = row[column][0]
+        if value is None or column == "digest":
+            continue
+        digest.update(f"{column}\0".encode())
+        if isinstance(value, pl.Series):
+            digest.update(value.to_numpy().tobytes())
+        else:
+            digest.update(f"{value!r}\0".encode())
+    return digest.hexdigest()
+
+
+def _write(path: Path, frame: pl.DataFrame, level: int = 3) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, encode(frame, level))

@@ -1,0 +1,5 @@
+"""The paper's MinAtar study: five games with latent siblings."""
+
+from sibling_replay.studies.minatar.study import RATES, MinAtar
+
+STUDIES = (MinAtar(), RATES)

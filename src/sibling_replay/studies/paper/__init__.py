@@ -1,0 +1,1 @@
+"""The published numbers: tables as files, and `numbers`, which reads them."""

@@ -1,0 +1,162 @@
+"""What a study is: runs with a job, and what is made of their results.
+
+A study is one file (or one folder) under `studies/` with `STUDIES` in it, or a `Study` of somebody
+else's package, announced under the entry-point group `sibling_replay.studies` or given to
+`sibling_replay.studies.register`. That puts it into `reproduce`, `status`, `table`, `collect` and
+`report`: only `runs` and `job` must be written.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import polars as pl
+from rich.table import Table
+
+from sibling_replay.artefacts.entries import Frames, Gap, Section
+from sibling_replay.artefacts.on_terminal import run_tables, settings_of
+from sibling_replay.running import store
+from sibling_replay.running.jobs import JobFunction
+from sibling_replay.running.runs import Run
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What `reproduce` was asked for; what is empty is as the study has it."""
+
+    out: Path = Path("runs")
+    envs: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)  # fields of the runs' config
+    options: Mapping[str, Any] = field(default_factory=dict)  # of `Study.options`, if given
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seeds", tuple(dict.fromkeys(self.seeds)))
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Runs to be done before a study goes on."""
+
+    title: str
+    runs: tuple[Run, ...]
+    job: JobFunction
+    gpus: float = 0.0  # part of a GPU that a run takes on a cluster
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How much of a published study is at hand."""
+
+    done: int  # of its runs
+    total: int
+    gap: Gap | None
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where finished runs are read from: a directory of them, or one of collected files."""
+
+    directory: Path
+    collected: bool
+
+    def runs(self, study: str) -> pl.DataFrame:
+        """The finished runs of a study, which may be none."""
+        if self.collected:
+            place = self.directory / f"{study}{store.SUFFIX}"
+            there = place.is_file()
+        else:
+            place = self.directory
+            there = any((place / study).rglob(f"*{store.SUFFIX}"))
+        return store.load_runs(place, [study]) if there else store.no_runs()
+
+
+class Study(ABC):
+    """Runs under one name."""
+
+    name: ClassVar[str]
+    about: ClassVar[str] = ""  # for --help, a clause
+    options: ClassVar[frozenset[str]] = frozenset()  # of `reproduce` that are not for every study
+    sections: ClassVar[tuple[Section, ...]] = ()  # of the report
+
+    @abstractmethod
+    def runs(self, choice: Choice) -> tuple[Run, ...]:
+        """The chosen runs, in the order in which they are begun."""
+
+    @abstractmethod
+    def job(self, choice: Choice) -> JobFunction:
+        """What a worker calls with the config of a run."""
+
+    def stages(self, choice: Choice) -> Iterator[str | Stage]:
+        """What `reproduce` does: runs to be done, one stage after the other, and lines to say. A
+        stage's runs are stored before the next is asked for; if one fails, it never is."""
+        runs = self.runs(choice)
+        yield from self._others_mentioned(runs)
+        yield Stage(self.name, runs, self.job(choice))
+
+    def _others_mentioned(self, runs: tuple[Run, ...]) -> Iterator[str]:
+        others = len({run.id for run in runs} - {run.id for run in self.runs(Choice())})
+        if others:
+            yield (
+                f"{others} of these runs have seeds or settings that are not the paper's: they are "
+                "kept, and `table` and `report` leave them out of the comparison with it"
+            )
+
+    # ------------------------------------------------------------------ what has been run
+
+    def compared(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The stored runs that stand for the study. Runs with seeds or settings of one's own are no
+        part of a comparison: how many seeds there are, and which, belongs to the experiment."""
+        return frame.filter(pl.col("run").is_in([run.id for run in self.runs(Choice())]))
+
+    def status_lines(self, out: Path) -> list[str]:
+        """How far it is."""
+        runs = self.runs(Choice())
+        done = store.finished(out, runs)
+        rows: dict[tuple[str, str], list[bool]] = {}
+        for run in runs:
+            rows.setdefault((run.config.env, run.config.method), []).append(run.id in done)
+        lines = [f"{self.name}: {len(done)} of {len(runs)} runs done"] + [
+            f"  {env:<22}{method:<8}{sum(finished):>4} / {len(finished)}"
+            for (env, method), finished in rows.items()
+        ]
+        paths = {store.run_path(out, run.id) for run in runs}
+        others = len(set((out / self.name).rglob(f"*{store.SUFFIX}")) - paths)
+        other = f"  and {others} runs with seeds or settings that are not the paper's"
+        return lines + ([other] if others else [])
+
+    def tables(self, frame: pl.DataFrame) -> Iterator[Table | str]:
+        """What `table` prints of all stored runs."""
+        yield from run_tables(frame)
+
+    def own(self, frame: pl.DataFrame) -> pl.Series:
+        """Which stored runs have settings that no run of the study has."""
+        usual = {settings_of(run.id) for run in self.runs(Choice())}
+        return pl.Series([settings_of(run) not in usual for run in frame["run"]], dtype=pl.Boolean)
+
+    def others(self, frame: pl.DataFrame, compared: pl.DataFrame) -> Iterator[Table | str]:
+        """The runs that a comparison leaves out: those with settings of one's own in tables, those
+        with other seeds alone as a line."""
+        rest = frame.filter(~pl.col("run").is_in(compared["run"].implode()))
+        own = rest.filter(self.own(rest))
+        seeds = rest.height - own.height
+        if seeds:
+            yield f"left out: {seeds} runs with seeds that are not the paper's"
+        if own.height:
+            yield f"{own.height} runs with settings of your own, which nothing published is like:"
+            yield from run_tables(own)
+
+    # -------------------------------------------------------------------------- report
+
+    def frames(self, source: Source) -> dict[str, pl.DataFrame]:
+        """What its sections are made of."""
+        return {self.name: self.compared(source.runs(self.name))} if self.sections else {}
+
+    def coverage(self, frames: Frames) -> Coverage | None:
+        """For a study of which numbers were published."""
+        return None

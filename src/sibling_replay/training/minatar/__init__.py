@@ -1,0 +1,1 @@
+"""MinAtar's games: their runs, network, and what is measured on the way."""

@@ -1,0 +1,1 @@
+"""The compiled trainer of environments with a transition table."""

@@ -1,0 +1,303 @@
+"""The loop of the compiled trainer: its state as arrays, and the kernels that advance it.
+
+A step is `_collect` (act, step, add), `_sample` (draw a batch), `_update` (learn, refresh) and
+`_conclude` (copy the target, evaluate, where due). `advance` is the only entry: it runs whole
+steps, and can pause inside its last one, after sampling and before the update, for a caller who
+wants to look at the buffer there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from sibling_replay.envs import inverse_cdf
+from sibling_replay.replay.index import insert, remove
+from sibling_replay.strategies.recipe import BY_MASS, NOTHING, Recipe
+from sibling_replay.training.config import linear
+from sibling_replay.training.tabular.batch import (
+    OutcomeTable,
+    TableBatch,
+    TableMemory,
+    draw,
+    refresh,
+)
+from sibling_replay.training.tabular.borrow import borrowed
+from sibling_replay.training.tabular.network import (
+    Network,
+    all_values,
+    first_largest,
+    greedy,
+    learn,
+)
+
+_ENTRY: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+# For kernels only (calling one from Python crashes); inlined, which spares copying the descriptors
+# of a hundred arrays per call.
+_KERNEL: dict[str, Any] = {**_ENTRY, "forceinline": True, "no_cpython_wrapper": True}
+
+# Steps after which an evaluation episode is given up: an environment without a time limit may hold
+# a greedy policy for ever.
+LONGEST_EVALUATION = 10_000
+
+CLOCK = np.dtype(
+    [
+        ("step", np.int64),  # steps taken
+        ("state", np.int64),
+        ("elapsed", np.int64),  # steps of the current episode
+        ("episodes", np.int64),  # episodes finished
+        ("updates", np.int64),  # optimizer steps taken
+        ("live", np.int64),  # entries in the buffer
+        ("evaluations", np.int64),
+        ("ended", np.int64),  # whether the last step ended an episode
+        ("paused", np.int64),  # whether the last step still waits for its update
+        ("largest", np.float64),  # largest raw priority so far
+        ("largest_mass", np.float64),  # its mass
+    ]
+)
+
+
+class Settings(NamedTuple):
+    """The part of a `RunConfig` the loop reads, as plain numbers."""
+
+    recipe: Recipe
+    steps: int
+    learning_starts: int
+    learning_rate: float
+    grad_clip: float
+    target_interval: int
+    epsilon_start: float
+    epsilon_end: float
+    epsilon_decay_steps: int
+    eval_episodes: int
+    eval_interval: int
+    alpha: float
+    epsilon: float  # added to |td| in every refresh (appendix "Priority updates")
+    beta_start: float
+    beta_end: float
+    beta_updates: int
+
+
+class World(NamedTuple):
+    """The environment, with (s, a) flattened to g."""
+
+    cumulative: NDArray[np.float64]  # [G, O]
+    next_state: NDArray[np.int32]  # [G, O]
+    reward: NDArray[np.float64]  # [G, O]
+    terminated: NDArray[np.bool_]  # [G, O]
+    success: NDArray[np.bool_]  # [G, O]
+    outcome: NDArray[np.int32]  # [G, O] flat outcome index without truncation
+    initial: NDArray[np.float64]  # [S] cumulative
+    time_limit: int
+
+
+class Curve(NamedTuple):
+    """Room for every evaluation a run can have, and the values an evaluation is greedy in."""
+
+    step: NDArray[np.int64]
+    episode: NDArray[np.int64]
+    mean_return: NDArray[np.float64]
+    success: NDArray[np.float64]
+    values: NDArray[Any]  # [S, A]
+    policy: NDArray[np.int64]  # [S] group of the greedy action
+
+
+class Run(NamedTuple):
+    """Everything a run is between two steps, but for its random draws."""
+
+    settings: Settings
+    world: World
+    outcomes: OutcomeTable
+    network: Network
+    memory: TableMemory
+    batch: TableBatch
+    curve: Curve
+    clock: NDArray[Any]  # [1] of CLOCK
+    visits: NDArray[np.int64]  # [2, G] how often each group was acted in, and replayed
+
+
+class Draws(NamedTuple):
+    """Where the uniforms of a run come from.
+
+    Beside the arrays, not among them: Numba recognises a tuple of arrays at a glance, but inspects
+    one that holds a Generator anew at every call, for 0.8 ms.
+    """
+
+    env: np.random.Generator
+    explore: np.random.Generator
+    replay: np.random.Generator
+    eval: np.random.Generator
+
+
+@njit(**_KERNEL)
+def _collect(run, draws):
+    """One environment step, epsilon-greedy, and its transition into the buffer.
+
+    Two uniforms of the explore stream are used whether or not the step explores; the environment
+    uses one per step and one per reset.
+    """
+    clock = run.clock[0]
+    settings = run.settings
+    world = run.world
+    n_actions = run.network.bias3.size
+    epsilon = linear(
+        settings.epsilon_start, settings.epsilon_end, settings.epsilon_decay_steps, clock.step
+    )
+    chance = draws.explore.random()
+    which = draws.explore.random()
+    if chance < epsilon:
+        action = min(np.int64(which * n_actions), n_actions - 1)
+    else:
+        action = greedy(run.network, clock.state)
+
+    group = clock.state * n_actions + action
+    run.visits[0, group] += 1
+    o = inverse_cdf(world.cumulative[group], draws.env.random())
+    clock.step += 1
+    clock.elapsed += 1
+    truncated = clock.elapsed >= world.time_limit
+    _add(run.memory, clock, settings, group, world.outcome[group, o] + np.int64(truncated))
+    if world.terminated[group, o] or truncated:
+        clock.state = inverse_cdf(world.initial, draws.env.random())
+        clock.elapsed = 0
+        clock.episodes += 1
+        clock.ended = 1
+    else:
+        clock.state = world.next_state[group, o]
+        clock.ended = 0
+
+
+@njit(**_KERNEL)
+def _add(memory, clock, settings, group, outcome):
+    """Store a transition with the largest raw priority so far, over the oldest if full."""
+    capacity = memory.outcome.size
+    slot = (clock.step - 1) % capacity
+    prioritized = settings.recipe.anchors == BY_MASS
+    if clock.live == capacity:
+        memory.counts[memory.outcome[slot]] -= 1
+        if prioritized:
+            remove(memory.entries, slot)
+    else:
+        clock.live += 1
+    memory.group[slot] = group
+    memory.outcome[slot] = outcome
+    memory.counts[outcome] += 1
+    if prioritized:
+        insert(memory.entries, slot, group, clock.largest_mass)
+        memory.noted[slot] = np.inf
+
+
+@njit(**_KERNEL)
+def _sample(run, draws):
+    """Draw the batch of this step's update."""
+    clock = run.clock[0]
+    settings = run.settings
+    beta = linear(settings.beta_start, settings.beta_end, settings.beta_updates, clock.updates)
+    draw(run.memory, run.batch, settings.recipe, clock.live, beta, draws.replay)
+    for b in range(run.batch.groups.size):
+        run.visits[1, run.batch.groups[b]] += 1
+
+
+@njit(**_KERNEL)
+def _update(run):
+    """One optimizer step on the batch and the refresh of priorities."""
+    clock = run.clock[0]
+    settings = run.settings
+    clock.updates += 1
+    learn(
+        run.network,
+        run.outcomes,
+        run.batch,
+        clock.updates,
+        settings.learning_rate,
+        settings.grad_clip,
+    )
+    if settings.recipe.refreshed != NOTHING:
+        row = refresh(
+            run.memory,
+            run.batch,
+            settings.recipe,
+            settings.alpha,
+            settings.epsilon,
+            clock.live,
+            clock.updates,
+        )
+        if row >= 0 and run.batch.priorities[row] > clock.largest:
+            clock.largest = run.batch.priorities[row]
+            clock.largest_mass = run.batch.masses[row]
+
+
+@njit(**_KERNEL)
+def _conclude(run, draws):
+    """What follows a step: the target copy and the evaluation, where they are due."""
+    clock = run.clock[0]
+    settings = run.settings
+    if clock.step % settings.target_interval == 0:
+        all_values(run.network, run.network.target)
+    due = clock.ended and clock.episodes % settings.eval_interval == 0
+    if due or clock.step == settings.steps:
+        _evaluate(run, draws)
+
+
+@njit(**_KERNEL)
+def _evaluate(run, draws):
+    """Play greedy episodes on the evaluation stream and record their mean.
+
+    The policy cannot change meanwhile, so its actions are tabulated once.
+    """
+    clock = run.clock[0]
+    curve = run.curve
+    world = run.world
+    n_actions = run.network.bias3.size
+    limit = min(world.time_limit, LONGEST_EVALUATION)
+    all_values(run.network, curve.values)
+    for state in range(curve.policy.size):
+        curve.policy[state] = state * n_actions + first_largest(curve.values[state])
+    total = 0.0
+    successes = 0
+    for _ in range(run.settings.eval_episodes):
+        state = inverse_cdf(world.initial, draws.eval.random())
+        elapsed = 0
+        success = False
+        ended = False
+        while not ended:
+            group = curve.policy[state]
+            o = inverse_cdf(world.cumulative[group], draws.eval.random())
+            elapsed += 1
+            total += world.reward[group, o]
+            success |= world.success[group, o]
+            ended = world.terminated[group, o] or elapsed >= limit
+            state = world.next_state[group, o]
+        successes += success
+    curve.step[clock.evaluations] = clock.step
+    curve.episode[clock.evaluations] = clock.episodes
+    curve.mean_return[clock.evaluations] = total / run.settings.eval_episodes
+    curve.success[clock.evaluations] = successes / run.settings.eval_episodes
+    clock.evaluations += 1
+
+
+@njit(**_ENTRY)
+def advance(run, draws, until, pause):
+    """Whole steps, up to and with step number `until`, after the rest of a paused one.
+
+    With `pause`, stop in step `until` between sampling and update, if it has an update. The step
+    counts as taken; whether it is paused is `clock.paused`.
+    """
+    run = borrowed(run)
+    clock = run.clock[0]
+    if clock.paused:
+        clock.paused = 0
+        _update(run)
+        _conclude(run, draws)
+    while clock.step < until:
+        _collect(run, draws)
+        if clock.step >= run.settings.learning_starts:
+            _sample(run, draws)
+            if pause and clock.step == until:
+                clock.paused = 1
+                return
+            _update(run)
+        _conclude(run, draws)

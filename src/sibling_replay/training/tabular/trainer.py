@@ -1,0 +1,181 @@
+"""The compiled trainer: Double DQN with sibling-aware replay on an environment with a table.
+
+`train` is a pure function of its config. The whole loop (act, step, add, draw, update, refresh,
+evaluate) runs in compiled, GIL-free code, many thousand steps per call; `torch_reference` states
+the same algorithm readably and walks the same trajectory.
+
+How the paper's text is read, where it leaves a choice (steps count from 1, and a transition is
+stored before the update of its step):
+
+1. The first update follows step `learning_starts`; then there is one per step.
+2. The target network is copied after the update of every step that `target_interval` divides.
+3. epsilon and beta start at their initial values: step t explores with epsilon(t - 1), update k has
+   beta(k - 1). beta therefore ends just short of 1: "toward 1".
+4. An episode that reaches the time limit stops bootstrapping (d = max(term, trunc)), and `trunc` is
+   part of the outcome, also when the episode terminated in that very step.
+5. Evaluations follow every `eval_interval`-th finished training episode, after the update of its
+   last step; the final one follows the last step, unless that step was just evaluated.
+6. Evaluation is greedy, on an environment of its own whose random stream runs on from evaluation to
+   evaluation; an episode that no time limit ends is given up after 10,000 steps. Success is the
+   share of episodes that met a successful transition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import seeding
+from numpy.typing import DTypeLike, NDArray
+
+from sibling_replay.envs import TabularModel
+from sibling_replay.rng import SEED_BOUND, streams
+from sibling_replay.training.config import RunConfig, gym_id
+from sibling_replay.training.methods import strategy_of
+from sibling_replay.training.results import RunResult
+from sibling_replay.training.tabular.batch import new_batch, new_memory, outcome_tables
+from sibling_replay.training.tabular.loop import (
+    CLOCK,
+    Curve,
+    Draws,
+    Run,
+    Settings,
+    World,
+    advance,
+)
+from sibling_replay.training.tabular.measure import measure
+from sibling_replay.training.tabular.network import initial_layers, new_network
+
+CHUNK_STEPS = 20_000  # steps per compiled call, under a second; does not change results
+
+Observer = Callable[[Run], dict[str, float]]
+
+
+def train(
+    config: RunConfig,
+    *,
+    observe: Observer = measure,
+    dtype: DTypeLike = np.float32,
+    chunk_steps: int = CHUNK_STEPS,
+) -> RunResult:
+    """Run to the end and return the evaluation curve.
+
+    At every step that `config.diagnostics_every` divides, once learning has started, `observe` is
+    called after sampling and before the update; it must leave the run as it is. What it returns
+    becomes the columns of `RunResult.diagnostics`, beside the step.
+    """
+    run, draws = new_run(config, dtype)
+    rows = []
+    every = config.diagnostics_every
+    step = 0
+    while step < config.steps:
+        stop = min(step + chunk_steps, config.steps)
+        if every > 0:
+            stop = min(stop, (step // every + 1) * every)
+        advance(run, draws, stop, every > 0 and stop % every == 0)
+        step = stop
+        if run.clock["paused"][0]:
+            rows.append({"step": step, **observe(run)})
+    advance(run, draws, config.steps, False)  # the rest of the last step, if it was paused
+    return result_of(run, config, rows)
+
+
+def result_of(run: Run, config: RunConfig, rows: list[dict[str, float]]) -> RunResult:
+    done = int(run.clock["evaluations"][0])
+    return RunResult(
+        config=config,
+        eval_step=run.curve.step[:done].copy(),
+        eval_episode=run.curve.episode[:done].copy(),
+        eval_return=run.curve.mean_return[:done].copy(),
+        eval_success=run.curve.success[:done].copy(),
+        episodes=int(run.clock["episodes"][0]),
+        updates=int(run.clock["updates"][0]),
+        diagnostics={
+            key: np.array([row[key] for row in rows], np.int64 if key == "step" else np.float32)
+            for key in (rows[0] if rows else ())
+        },
+    )
+
+
+def new_run(config: RunConfig, dtype: DTypeLike = np.float32) -> tuple[Run, Draws]:
+    """The state of a run before its first step: the environment is reset, the buffer is empty."""
+    model = tabular_model(config.env)
+    n_groups, width = model.n_states * model.n_actions, 2 * model.next_state.shape[2]
+    rng = streams(config.seed)
+    env_rng, _ = seeding.np_random(int(rng.env.integers(SEED_BOUND)))
+    eval_rng, _ = seeding.np_random(int(rng.eval.integers(SEED_BOUND)))
+    sizes = (model.n_states, config.hidden, config.hidden, model.n_actions)
+    clock = np.zeros(1, CLOCK)
+    clock["largest"] = clock["largest_mass"] = 1.0
+    clock["state"] = np.argmax(model.initial_cumulative > env_rng.random())
+    strategy = strategy_of(config)
+    recipe = strategy.recipe
+    assert recipe is not None
+    batch = new_batch(config.batch_size, recipe, width, dtype)
+    most_evaluations = config.steps // config.eval_interval + 1
+    run = Run(
+        settings=Settings(
+            recipe=recipe,
+            steps=config.steps,
+            learning_starts=config.learning_starts,
+            learning_rate=float(config.learning_rate),
+            grad_clip=float(config.grad_clip),
+            target_interval=config.target_interval,
+            epsilon_start=float(config.epsilon_start),
+            epsilon_end=float(config.epsilon_end),
+            epsilon_decay_steps=config.epsilon_decay_steps,
+            eval_episodes=config.eval_episodes,
+            eval_interval=config.eval_interval,
+            alpha=strategy.alpha,
+            epsilon=strategy.epsilon,
+            beta_start=float(config.beta_start),
+            beta_end=float(config.beta_end),
+            beta_updates=config.beta_updates,
+        ),
+        world=_world(model, n_groups, width),
+        outcomes=outcome_tables(model, config.gamma, dtype),
+        network=new_network(
+            initial_layers(rng.init, sizes), config.batch_size + batch.outcomes.size, dtype
+        ),
+        memory=new_memory(config.capacity, n_groups, width, strategy.needs.groups),
+        batch=batch,
+        curve=Curve(
+            step=np.zeros(most_evaluations, np.int64),
+            episode=np.zeros(most_evaluations, np.int64),
+            mean_return=np.zeros(most_evaluations),
+            success=np.zeros(most_evaluations),
+            values=np.zeros((model.n_states, model.n_actions), dtype),
+            policy=np.zeros(model.n_states, np.int64),
+        ),
+        clock=clock,
+        visits=np.zeros((2, n_groups), np.int64),
+    )
+    return run, Draws(env=env_rng, explore=rng.explore, replay=rng.replay, eval=eval_rng)
+
+
+def tabular_model(env: str) -> TabularModel:
+    """The table of an environment of the paper, or of any registered one that has a `P`."""
+    made: gym.Env[Any, Any] = gym.make(gym_id(env))
+    try:
+        return TabularModel.from_env(made)
+    finally:
+        made.close()
+
+
+def _world(model: TabularModel, n_groups: int, width: int) -> World:
+    def flat(array: NDArray[Any]) -> NDArray[Any]:
+        return np.ascontiguousarray(array.reshape(n_groups, -1))
+
+    first = np.arange(n_groups, dtype=np.int32)[:, None] * np.int32(width)
+    return World(
+        cumulative=flat(model.cumulative),
+        next_state=flat(model.next_state),
+        reward=flat(model.reward),
+        terminated=flat(model.terminated),
+        success=flat(model.success),
+        outcome=first + 2 * flat(model.outcome_id),
+        initial=model.initial_cumulative,
+        time_limit=model.time_limit,
+    )

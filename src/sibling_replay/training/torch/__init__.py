@@ -1,0 +1,1 @@
+"""Double DQN in PyTorch: the readable reference, on any Gymnasium environment."""
