@@ -113,7 +113,7 @@ def configs(game: str, encoder: EncoderFile) -> dict[str, MinAtarConfig]:
             0,
             learning_starts=FILL,
             encoder=encoder.encoder.digest if method == "SAMPLE" else "",
-            eval_interval=10**9,
+            eval_every_steps=10**9,
         )
         for method in MINATAR_METHODS
     }

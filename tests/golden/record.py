@@ -84,7 +84,7 @@ def short_config(env: str, method: str) -> Any:
         learning_starts=150,
         target_interval=100,
         epsilon_decay_steps=1_000,
-        eval_interval=25,
+        eval_every_episodes=25,
         eval_episodes=5,
         beta_updates=1_000,
         diagnostics_every=250,

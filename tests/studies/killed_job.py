@@ -19,7 +19,7 @@ def small_run() -> Run:
     """400 steps, with evictions, updates and evaluations."""
     config = minatar_config(
         "Breakout", "PER", "mp-tail", 0, steps=400, learning_starts=64, capacity=200,
-        eval_interval=200, eval_episodes=2, max_episode_steps=50, diagnostics_every=100,
+        eval_every_steps=200, eval_episodes=2, max_episode_steps=50, diagnostics_every=100,
     )  # fmt: skip
     return minatar_run("minatar", config)
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from sibling_replay.running import store
 from sibling_replay.running.runs import Run
-from sibling_replay.training.config import METHODS, RunConfig
+from sibling_replay.training.config import METHODS, TabularConfig
 from sibling_replay.training.results import RunResult
 from support.studies import load_frames, study
 
@@ -24,11 +24,11 @@ MEASURED = ("outcome_tv", "shift_before_is", "shift_after_is", "ess", "td_std", 
 CELLS = {"count": (1.0, 99.0), "mass": (10.0, 90.0), "corrected": (5.0, 95.0)}
 
 
-def level(config: RunConfig) -> float:
+def level(config: TabularConfig) -> float:
     return 10.0 * METHODS.index(config.method) + config.seed + 1.0
 
 
-def known_result(config: RunConfig, diagnostics: bool = True) -> RunResult:
+def known_result(config: TabularConfig, diagnostics: bool = True) -> RunResult:
     steps = np.linspace(config.steps / 4, config.steps, 4).astype(np.int64)
     recorded: dict[str, np.ndarray] = {}
     if diagnostics:
@@ -51,7 +51,7 @@ def known_result(config: RunConfig, diagnostics: bool = True) -> RunResult:
 
 
 def frame_of(
-    name: str, keep: Callable[[RunConfig], bool] = lambda _: True, diagnostics: bool = True
+    name: str, keep: Callable[[TabularConfig], bool] = lambda _: True, diagnostics: bool = True
 ) -> pl.DataFrame:
     """The rows of a study's runs that pass `keep`."""
     return stack((run for run in study(name) if keep(run.config)), diagnostics)

@@ -17,7 +17,7 @@ import numpy as np
 from sibling_replay.running.runs import Run
 from sibling_replay.studies import study_named
 from sibling_replay.studies.study import Choice
-from sibling_replay.training.config import RunConfig
+from sibling_replay.training.config import TabularConfig
 from sibling_replay.training.results import RunResult
 
 FLAG = "SIBLING_REPLAY_TEST_DIR"  # where misbehaving jobs leave marks
@@ -25,7 +25,7 @@ RELEASED = "released"  # the mark that lets held jobs go on
 SLOW = 0.25  # seconds a slow job takes, long enough to be killed in
 
 
-def fake_train(config: RunConfig) -> RunResult:
+def fake_train(config: TabularConfig) -> RunResult:
     key = [config.seed, int(config.alpha * 10), len(config.env), len(config.method)]
     rng = np.random.default_rng(key)
     points = 20 + config.seed
@@ -42,7 +42,7 @@ def fake_train(config: RunConfig) -> RunResult:
     )
 
 
-def slow_train(config: RunConfig) -> RunResult:
+def slow_train(config: TabularConfig) -> RunResult:
     """Marks each attempt in a file named after its worker, so a test knows whom to kill, when."""
     with open(Path(os.environ[FLAG]) / f"{os.getpid()}.pid", "a") as mark:
         mark.write(f"{config.seed}\n")
@@ -50,7 +50,7 @@ def slow_train(config: RunConfig) -> RunResult:
     return fake_train(config)
 
 
-def held_train(config: RunConfig) -> RunResult:
+def held_train(config: TabularConfig) -> RunResult:
     """As `slow_train`, but from seed 2 on it goes on only once the test has released it: whatever
     is killed until then is killed in mid-run, however slow the machine."""
     marks = Path(os.environ[FLAG])
@@ -68,7 +68,7 @@ class PreparedTrain:
     """Has to be prepared, which takes a second once in a process, and leaves a mark before and one
     after."""
 
-    def __call__(self, config: RunConfig) -> RunResult:
+    def __call__(self, config: TabularConfig) -> RunResult:
         return fake_train(config)
 
     def prepare(self) -> None:
@@ -79,7 +79,7 @@ class PreparedTrain:
             (marks / f"{os.getpid()}.after").touch()
 
 
-def gpu_train(config: RunConfig) -> RunResult:
+def gpu_train(config: TabularConfig) -> RunResult:
     """Tells which GPUs it was given, in a file named after its seed."""
     given = os.environ.get("CUDA_VISIBLE_DEVICES", "all")
     (Path(os.environ[FLAG]) / f"{config.seed}.gpus").write_text(given)
@@ -91,13 +91,13 @@ def attempts(marks: Path) -> list[str]:
     return [line for path in marks.glob("*.pid") for line in path.read_text().split()]
 
 
-def raising_train(config: RunConfig) -> RunResult:
+def raising_train(config: TabularConfig) -> RunResult:
     if config.seed == 1:
         raise ArithmeticError(f"seed {config.seed} does not like you")
     return fake_train(config)
 
 
-def dies_once_train(config: RunConfig) -> RunResult:
+def dies_once_train(config: TabularConfig) -> RunResult:
     """Kills its own worker with SIGKILL the first time it meets seed 1, then behaves."""
     mark = Path(os.environ[FLAG]) / "died"
     if config.seed == 1 and not mark.exists():
@@ -106,7 +106,7 @@ def dies_once_train(config: RunConfig) -> RunResult:
     return fake_train(config)
 
 
-def deadly_train(config: RunConfig) -> RunResult:
+def deadly_train(config: TabularConfig) -> RunResult:
     if config.seed == 1:
         os.kill(os.getpid(), 9)
     return fake_train(config)

@@ -20,7 +20,7 @@ from sibling_replay.running import store
 from sibling_replay.running.metrics import Summary
 from sibling_replay.running.runs import select
 from sibling_replay.studies.tabular import TabularStudy
-from sibling_replay.training.config import RunConfig
+from sibling_replay.training.config import TabularConfig
 from support.studies import study
 
 # the package has the command of that name
@@ -246,7 +246,7 @@ def test_help_documents_every_option(capsys):
         # what takes effect is said, and no one is to type None
         assert "None" not in said and "(default: )" not in said
         if command == "train":
-            for field in dataclasses.fields(RunConfig):
+            for field in dataclasses.fields(TabularConfig):
                 # the method implies max_siblings; nothing measures without an observer
                 if field.name not in ("max_siblings", "diagnostics_every"):
                     assert f"--{field.name.replace('_', '-')} " in said

@@ -20,7 +20,7 @@ SMALL: dict[str, Any] = {
     "epsilon_decay_steps": 200,
     "beta_updates": 2_000,
     "max_episode_steps": 60,
-    "eval_interval": 90,
+    "eval_every_steps": 90,
     "eval_episodes": 3,
     "diagnostics_every": 120,
     "learning_rate": 1e-3,

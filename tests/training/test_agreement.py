@@ -17,7 +17,7 @@ import pytest
 from numba import njit
 
 from sibling_replay import Draw, Needs, Prioritized, Refresh, ReplayBuffer
-from sibling_replay.training.config import ENVIRONMENTS, METHODS, RunConfig, paper_config
+from sibling_replay.training.config import ENVIRONMENTS, METHODS, TabularConfig, paper_config
 from sibling_replay.training.tabular.loop import advance
 from sibling_replay.training.tabular.network import all_values
 from sibling_replay.training.tabular.trainer import new_run, train
@@ -37,7 +37,7 @@ SETTINGS: dict[str, Any] = {
     "target_interval": 250,
     "epsilon_decay_steps": 1_500,
     "beta_updates": 2_000,
-    "eval_interval": 20,
+    "eval_every_episodes": 20,
     "eval_episodes": 5,
 }
 
@@ -119,7 +119,7 @@ def test_same_evaluation_curve(method: str) -> None:
     assert compiled.eval_step[-1] == config.steps
 
 
-def short(method: str) -> RunConfig:
+def short(method: str) -> TabularConfig:
     return paper_config("TwoChains", method, seed=5, **{**SETTINGS, "steps": 600})
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sibling_replay.training.config import ENVIRONMENTS, METHODS, RunConfig, paper_config
+from sibling_replay.training.config import ENVIRONMENTS, METHODS, TabularConfig, paper_config
 
 
 def test_settings_of_the_paper() -> None:
@@ -24,7 +24,7 @@ def test_settings_of_the_paper() -> None:
     assert [c.epsilon_end for c in (bandit, chains, lake)] == [0.02, 0.05, 0.05]
     assert [c.epsilon_decay_steps for c in (bandit, chains, lake)] == [10_000, 50_000, 500_000]
     assert [c.eval_episodes for c in (bandit, chains, lake)] == [500, 200, 50]
-    assert [c.eval_interval for c in (bandit, chains, lake)] == [500, 100, 20]
+    assert [c.eval_every_episodes for c in (bandit, chains, lake)] == [500, 100, 20]
     assert all(c.beta_updates == c.steps for c in (bandit, chains, lake))
     assert (lake.alpha, lake.beta_start, lake.beta_end, lake.batch_size) == (0.6, 0.4, 1.0, 32)
 
@@ -80,7 +80,7 @@ def test_schedules() -> None:
         ({"steps": True}, "steps must be an int >= 1"),
         ({"capacity": 0}, "capacity must be an int >= 1"),
         ({"batch_size": 0}, "batch_size must be an int >= 1"),
-        ({"eval_interval": 0}, "eval_interval must be"),
+        ({"eval_every_episodes": 0}, "eval_every_episodes must be"),
         ({"target_interval": 0}, "target_interval must be"),
         ({"learning_rate": 0.0}, "learning_rate must be positive"),
         ({"learning_rate": float("nan")}, "learning_rate must be positive"),
@@ -106,4 +106,6 @@ def test_unknown_settings_are_refused() -> None:
 def test_a_config_is_hashable_and_compares_by_value() -> None:
     assert paper_config("TwoChains", "PER", 0) == paper_config("TwoChains", "PER", 0)
     assert len({paper_config("TwoChains", "PER", seed) for seed in (0, 0, 1)}) == 2
-    assert isinstance(paper_config("Taxi-v3", "PER", 0), RunConfig)  # borrows FrozenLake's column
+    assert isinstance(
+        paper_config("Taxi-v3", "PER", 0), TabularConfig
+    )  # borrows FrozenLake's column

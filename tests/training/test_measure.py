@@ -21,7 +21,7 @@ SETTINGS = {
     "target_interval": 100,
     "epsilon_decay_steps": 800,
     "eval_episodes": 3,
-    "eval_interval": 50,
+    "eval_every_episodes": 50,
 }
 
 

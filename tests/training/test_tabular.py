@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from sibling_replay.replay.checks import check_index
-from sibling_replay.training.config import ENVIRONMENTS, METHODS, RunConfig, paper_config
+from sibling_replay.training.config import ENVIRONMENTS, METHODS, TabularConfig, paper_config
 from sibling_replay.training.results import RunResult
 from sibling_replay.training.tabular.loop import Run, advance
 from sibling_replay.training.tabular.trainer import new_run, train
 
 
-def short(env: str = "TwoChains", method: str = "SAMPLE", **settings: Any) -> RunConfig:
+def short(env: str = "TwoChains", method: str = "SAMPLE", **settings: Any) -> TabularConfig:
     shortened = {
         "steps": 1_500,
         "learning_starts": 200,
@@ -23,7 +23,7 @@ def short(env: str = "TwoChains", method: str = "SAMPLE", **settings: Any) -> Ru
         "target_interval": 100,
         "epsilon_decay_steps": 1_000,
         "eval_episodes": 7,
-        "eval_interval": 10,
+        "eval_every_episodes": 10,
     }
     return paper_config(env, method, 4, **{**shortened, **settings})
 
@@ -79,7 +79,7 @@ def test_the_books_balance(env: str, method: str) -> None:
 
 
 def test_evaluations_follow_episodes_and_the_last_step() -> None:
-    config = short(eval_interval=3)
+    config = short(eval_every_episodes=3)
     result = train(config)
     assert result.updates == config.steps - config.learning_starts + 1
     assert (np.diff(result.eval_step) > 0).all()
@@ -92,12 +92,12 @@ def test_evaluations_follow_episodes_and_the_last_step() -> None:
 
 
 def test_a_last_step_that_ends_an_episode_is_evaluated_once() -> None:
-    config = short("OutlierBandit", "DDQN", eval_interval=500)
+    config = short("OutlierBandit", "DDQN", eval_every_episodes=500)
     assert train(config).eval_step.tolist() == [500, 1_000, 1_500]
 
 
 def test_evaluating_more_changes_no_training_step() -> None:
-    often, seldom = short(eval_interval=1), short(eval_interval=1_000)
+    often, seldom = short(eval_every_episodes=1), short(eval_every_episodes=1_000)
     runs = [new_run(config) for config in (often, seldom)]
     for run, draws in runs:
         advance(run, draws, 1_500, False)
@@ -123,7 +123,7 @@ def test_an_observer_sees_the_buffer_before_the_update_and_changes_nothing(every
 
 
 def test_any_toy_text_environment_with_a_table() -> None:
-    result = train(short("CliffWalking-v1", "SAMPLE", eval_episodes=1, eval_interval=1_000))
+    result = train(short("CliffWalking-v1", "SAMPLE", eval_episodes=1, eval_every_episodes=1_000))
     assert np.isfinite(result.eval_return).all()
 
 

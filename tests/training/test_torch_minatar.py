@@ -270,8 +270,8 @@ def test_a_checkpoint_with_groups_given_by_number_goes_on_bit_for_bit(cut: int) 
 
 def test_evaluation_is_on_the_unperturbed_game_and_changes_no_training() -> None:
     """Rewards of Breakout are whole numbers; with mp-tail none of the positive ones is."""
-    often = session(small("DDQN", eval_interval=50, eval_episodes=2))
-    seldom = session(small("DDQN", eval_interval=320, eval_episodes=2))
+    often = session(small("DDQN", eval_every_steps=50, eval_episodes=2))
+    seldom = session(small("DDQN", eval_every_steps=320, eval_episodes=2))
     for run in (often, seldom):
         run.advance(320)
     returns = 2 * often.result().eval_return

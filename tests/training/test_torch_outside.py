@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sibling_replay import Needs, Prioritized, ReplayBuffer
-from sibling_replay.training.config import RunConfig, paper_config
+from sibling_replay.training.config import TabularConfig, paper_config
 
 torch = pytest.importorskip("torch")
 from sibling_replay.training.torch import reference as torch_reference  # noqa: E402
@@ -40,7 +40,7 @@ def watched(monkeypatch):
     return watch_buffers(monkeypatch)
 
 
-def short(**settings: Any) -> RunConfig:
+def short(**settings: Any) -> TabularConfig:
     """A small lake whose states repeat; nothing is overwritten."""
     shortened = {
         "steps": UPDATES + 100,
@@ -49,7 +49,7 @@ def short(**settings: Any) -> RunConfig:
         "target_interval": 100,
         "epsilon_decay_steps": 600,
         "eval_episodes": 2,
-        "eval_interval": 40,
+        "eval_every_episodes": 40,
     }
     return paper_config("FrozenLake-v1", "PER", 3, **{**shortened, **settings})
 

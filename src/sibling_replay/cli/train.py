@@ -40,7 +40,7 @@ def train(
     epsilon_end: PaperFloat = None,
     epsilon_decay_steps: PaperInt = None,
     eval_episodes: PaperInt = None,
-    eval_interval: PaperInt = None,
+    eval_every_episodes: PaperInt = None,
     batch_size: PaperInt = None,
     hidden: PaperInt = None,
     grad_clip: PaperFloat = None,
@@ -75,7 +75,7 @@ def train(
         epsilon_end: Exploration probability at last (paper: 0.02 / 0.05 / 0.05).
         epsilon_decay_steps: Environment steps between the two (paper: 10k / 50k / 500k).
         eval_episodes: Episodes per evaluation (paper: 500 / 200 / 50).
-        eval_interval: Training episodes between evaluations (paper: 500 / 100 / 20).
+        eval_every_episodes: Training episodes between evaluations (paper: 500 / 100 / 20).
         batch_size: Transitions per update (paper: 32).
         hidden: Units in each of the two hidden layers (paper: 64).
         grad_clip: Largest gradient norm (paper: 10).

@@ -15,7 +15,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from sibling_replay.checkpoint import StateInUse
 from sibling_replay.running.runs import Run
-from sibling_replay.training.results import Config, RunResult
+from sibling_replay.training.config import RunConfig
+from sibling_replay.training.results import RunResult
 
 JobFunction = Callable[[Any], RunResult]  # of the configs it is for
 
@@ -99,7 +100,7 @@ class Checkable(Protocol):
         """Refuse here and now what would fail every run."""
 
 
-def attempt(function: JobFunction, config: Config) -> tuple[RunResult | None, str, float]:
+def attempt(function: JobFunction, config: RunConfig) -> tuple[RunResult | None, str, float]:
     """What every backend's worker does with a job: (result, what went wrong or "", wall seconds).
 
     Preparing is no part of a job, so it is not in the seconds.

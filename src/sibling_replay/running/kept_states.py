@@ -7,7 +7,7 @@ replay buffer. No result depends on them; whoever deletes one has longer runs st
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from sibling_replay.training.minatar.config import MinAtarConfig
@@ -43,7 +43,7 @@ class KeptStates:
 
 def name_without_length(config: MinAtarConfig) -> str:
     """What runs share that differ in their length alone."""
-    settings = {name: value for name, value in asdict(config).items() if name != "steps"}
+    settings = {name: value for name, value in config.written().items() if name != "steps"}
     digest = hashlib.blake2b(repr(settings).encode(), digest_size=6).hexdigest()
     return f"{config.env}-{config.method}-{config.condition}-seed{config.seed}-{digest}"
 

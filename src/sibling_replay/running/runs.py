@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sibling_replay.training.results import Config
+from sibling_replay.training.config import RunConfig
 
 T = TypeVar("T")
 
@@ -17,7 +17,7 @@ class Run:
 
     study: str
     id: str
-    config: Config
+    config: RunConfig
 
 
 def path_part(name: str) -> str:
@@ -25,17 +25,18 @@ def path_part(name: str) -> str:
     return name.replace("/", "-")
 
 
-def run_id(study: str, config: Config, *settings: str) -> str:
+def run_id(study: str, config: RunConfig, *settings: str) -> str:
     parts = (study, path_part(config.env), config.method, *settings, f"seed={config.seed}")
     return "/".join(parts)
 
 
-def own_settings(config: Config, usual: Config, apart: Iterable[str] = ()) -> list[str]:
+def own_settings(config: RunConfig, usual: RunConfig, apart: Iterable[str] = ()) -> list[str]:
     """The settings of a run that are not the usual ones, as `name=value`, but for some."""
+    others = usual.written()
     return [
-        f"{field.name}={getattr(config, field.name)}"
-        for field in fields(config)
-        if field.name not in apart and getattr(config, field.name) != getattr(usual, field.name)
+        f"{name}={value}"
+        for name, value in config.written().items()
+        if name not in apart and (name not in others or value != others[name])
     ]
 
 

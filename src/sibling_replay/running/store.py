@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -25,11 +26,13 @@ from sibling_replay.files import write_whole
 from sibling_replay.running.metrics import Summary, summarize
 from sibling_replay.running.parquet import Damaged, Decoder, encode
 from sibling_replay.running.runs import Run
-from sibling_replay.training.config import RunConfig
-from sibling_replay.training.minatar.config import MinAtarConfig
-from sibling_replay.training.results import Config, RunResult
+from sibling_replay.training.config import CONFIGS, RunConfig
+from sibling_replay.training.results import RunResult
 
-SCHEMA = 1  # of the row; raise it when a column changes its meaning
+SCHEMA = 2  # of the row; raise it when a column changes its meaning
+# Schema 1 knew two kinds of config by whether there is a condition, and called how often they are
+# evaluated by one name. Its rows stay as they were written; whoever reads them sees schema 2.
+READ = (1, SCHEMA)
 SUFFIX = ".parquet"
 CURVE = ("eval_step", "eval_episode", "eval_return", "eval_success")
 DIAGNOSTIC = "diagnostic/"  # prefix of a diagnostic's list column
@@ -43,10 +46,12 @@ _DTYPES: dict[Any, pl.DataType] = {
     float | None: pl.Float64(),
     str | None: pl.String(),
 }
-_CONFIG_SCHEMAS: dict[type[Config], dict[str, pl.DataType]] = {
-    kind: {name: _DTYPES[hint] for name, hint in get_type_hints(kind).items()}
-    for kind in (RunConfig, MinAtarConfig)
-}
+
+
+def _columns(kind: type[RunConfig]) -> dict[str, pl.DataType]:
+    """The columns of a config's settings."""
+    hints = get_type_hints(kind)
+    return {field.name: _DTYPES[hints[field.name]] for field in fields(kind)}
 
 
 class StoreError(Exception):
@@ -65,8 +70,9 @@ def to_row(run: Run, result: RunResult) -> pl.DataFrame:
         pl.Series("schema", [SCHEMA], dtype=pl.Int64),
         pl.Series("run", [run.id]),
         pl.Series("study", [run.study]),
+        pl.Series("kind", [run.config.kind]),
     ]
-    for name, dtype in _CONFIG_SCHEMAS[type(run.config)].items():
+    for name, dtype in _columns(type(run.config)).items():
         columns.append(pl.Series(name, [getattr(run.config, name)], dtype=dtype))
     columns.append(pl.Series("episodes", [result.episodes], dtype=pl.Int64))
     columns.append(pl.Series("updates", [result.updates], dtype=pl.Int64))
@@ -80,10 +86,34 @@ def to_row(run: Run, result: RunResult) -> pl.DataFrame:
     return row.with_columns(pl.Series("digest", [_digest(row)]))
 
 
-def config_of(row: dict[str, Any]) -> Config:
-    """The config a stored row (as a dict) was made with. Only MinAtar runs have a condition."""
-    kind = RunConfig if row.get("condition") is None else MinAtarConfig
-    return kind(**{name: row[name] for name in _CONFIG_SCHEMAS[kind] if name in row})
+def config_of(row: dict[str, Any]) -> RunConfig:
+    """The config a stored row (as a dict) was made with."""
+    kind = CONFIGS.get(row["kind"])
+    if kind is None:
+        raise StoreError(
+            f"{row['run']} is of a config of kind {row['kind']!r}, which nothing imported defines: "
+            "import the module of its study first"
+        )
+    return kind(**{name: row[name] for name in _columns(kind) if name in row})
+
+
+def _as_present(frame: pl.DataFrame) -> pl.DataFrame:
+    """Rows of any schema under the names of this one."""
+    old = pl.col("schema") == 1
+    if "kind" not in frame.columns:
+        frame = frame.with_columns(pl.lit(None, pl.String).alias("kind"))
+    if "condition" not in frame.columns:
+        frame = frame.with_columns(pl.lit(None, pl.String).alias("condition"))
+    game = pl.col("condition").is_not_null()
+    kind = pl.when(game).then(pl.lit("minatar")).otherwise(pl.lit("tabular"))
+    frame = frame.with_columns(pl.when(old).then(kind).otherwise("kind").alias("kind"))
+    if "eval_interval" in frame.columns:
+        for name, of in (("eval_every_steps", game), ("eval_every_episodes", ~game)):
+            there = pl.col(name) if name in frame.columns else pl.lit(None, pl.Int64)
+            first = pl.when(old & of).then("eval_interval").otherwise(there)
+            frame = frame.with_columns(first.alias(name))
+        frame = frame.drop("eval_interval")
+    return frame
 
 
 def save_run(root: Path, run: Run, result: RunResult) -> Path:
@@ -118,9 +148,9 @@ def check_finished(root: Path, runs: Iterable[Run]) -> set[str]:
             path = run_path(root, run.id)
             if not path.is_file():
                 continue
-            stored = config_of(_load_run(root, path, decoder).row(0, named=True))
+            stored = config_of(_as_present(_load_run(root, path, decoder)).row(0, named=True))
             if stored != run.config:
-                names = _CONFIG_SCHEMAS[type(run.config)]
+                names = _columns(type(run.config))
                 differing = [
                     f"{name} is {getattr(stored, name, None)!r}, "
                     f"asked for {getattr(run.config, name)!r}"
@@ -138,7 +168,7 @@ def check_finished(root: Path, runs: Iterable[Run]) -> set[str]:
 def load_file(path: Path) -> pl.DataFrame:
     """The rows of one run's file or of a collected study, checked against their digests."""
     with Decoder() as decoder:
-        return _load(path, decoder)
+        return _as_present(_load(path, decoder))
 
 
 def _load(path: Path, decoder: Decoder) -> pl.DataFrame:
@@ -156,8 +186,9 @@ def _load(path: Path, decoder: Decoder) -> pl.DataFrame:
         raise StoreError(f"{path} holds no run: delete it")
     for position in range(frame.height):
         row = frame[position]
-        if row["schema"][0] != SCHEMA:
-            raise StoreError(f"{path} has schema {row['schema'][0]}, this version reads {SCHEMA}")
+        if row["schema"][0] not in READ:
+            versions = " and ".join(map(str, READ))
+            raise StoreError(f"{path} has schema {row['schema'][0]}, this version reads {versions}")
         if row["digest"][0] != _digest(row):
             raise StoreError(f"{path} was altered after it was written (digest differs): delete it")
     if frame["run"].n_unique() < frame.height:
@@ -184,6 +215,10 @@ def _load_run(root: Path, path: Path, decoder: Decoder) -> pl.DataFrame:
 
 def each_run(root: Path, studies: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
     """The row of every finished run below a directory, in the order of their files."""
+    return map(_as_present, _each_written(root, studies))
+
+
+def _each_written(root: Path, studies: Sequence[str]) -> Iterator[pl.DataFrame]:
     places = [root / study for study in studies] if studies else [root]
     with Decoder() as decoder:
         for path in sorted(path for place in places for path in place.rglob(f"*{SUFFIX}")):
@@ -192,27 +227,37 @@ def each_run(root: Path, studies: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
 
 def load_runs(root: Path, studies: Sequence[str] = ()) -> pl.DataFrame:
     """Every finished run below `root` (a directory of runs, or one collected file), a row each."""
+    return _as_present(_load_written(root, studies))
+
+
+def _load_written(root: Path, studies: Sequence[str]) -> pl.DataFrame:
+    """The same as they were written, under whatever names."""
     if root.is_file():
-        frame = load_file(root)
+        with Decoder() as decoder:
+            frame = _load(root, decoder)
         return frame.filter(pl.col("study").is_in(studies)) if studies else frame
-    rows = list(each_run(root, studies))
+    rows = list(_each_written(root, studies))
     if not rows:
         places = ", ".join(str(root / study) for study in studies) or str(root)
         raise StoreError(f"no finished runs below {places}")
     return _stack(rows)
 
 
+def _settings() -> dict[str, pl.DataType]:
+    """Every column that a config of any kind has."""
+    return {name: dtype for kind in CONFIGS.values() for name, dtype in _columns(kind).items()}
+
+
 def no_runs() -> pl.DataFrame:
     """A frame of no run: what a study of which nothing has been run looks like."""
-    text = dict.fromkeys(("run", "study"), pl.String())
+    text = dict.fromkeys(("run", "study", "kind"), pl.String())
     numbers = dict.fromkeys(Summary._fields, pl.Float64())
-    settings = _CONFIG_SCHEMAS[RunConfig] | _CONFIG_SCHEMAS[MinAtarConfig]
-    return pl.DataFrame(schema={**text, **settings, **numbers})
+    return pl.DataFrame(schema={**text, **_settings(), **numbers})
 
 
 def curves(frame: pl.DataFrame) -> pl.DataFrame:
     """One row per evaluation instead of one per run: what a figure or a groupby wants."""
-    settings = {name for schema in _CONFIG_SCHEMAS.values() for name in schema}
+    settings = _settings()
     keep = ["run", "study", *(name for name in frame.columns if name in settings)]
     return frame.select(*keep, *CURVE).explode(*CURVE)
 
@@ -226,7 +271,7 @@ def as_bytes(frame: pl.DataFrame, suffix: str) -> bytes:
 
 def collect(root: Path, study: str, target: Path) -> int:
     """Put a study's finished runs into one file, fit for committing; returns how many."""
-    frame = load_runs(root, [study])
+    frame = _load_written(root, [study])
     _write(target, frame, level=19)
     return frame.height
 

@@ -12,12 +12,12 @@ from sibling_replay.running import store
 from sibling_replay.running.runs import Run, own_settings, run_id
 from sibling_replay.studies.study import Choice, Stage
 from sibling_replay.studies.tabular import TabularStudy
-from sibling_replay.training.config import RunConfig, paper_config
+from sibling_replay.training.config import TabularConfig, paper_config
 
 NAME = "train"
 
 
-def own_run(config: RunConfig) -> Run:
+def own_run(config: TabularConfig) -> Run:
     """Its id names every setting that is not the paper's."""
     usual = paper_config(config.env, config.method, config.seed)
     return Run(NAME, run_id(NAME, config, *own_settings(config, usual)), config)

@@ -12,7 +12,7 @@ from sibling_replay.artefacts.summaries import measured
 from sibling_replay.running.jobs import JobFunction
 from sibling_replay.running.runs import Run
 from sibling_replay.studies.study import Choice, Study
-from sibling_replay.training.config import ENVIRONMENTS, RunConfig, paper_config
+from sibling_replay.training.config import ENVIRONMENTS, TabularConfig, paper_config
 from sibling_replay.training.results import RunResult
 
 LAKES = ("FrozenLake-H100/H300", "FrozenLake-H50")
@@ -29,7 +29,7 @@ _TINY = {
     "batch_size": 2,
     "hidden": 2,
     "eval_episodes": 1,
-    "eval_interval": 1,
+    "eval_every_episodes": 1,
     "diagnostics_every": 10,
 }
 
@@ -38,7 +38,7 @@ _TINY = {
 class TabularJob:
     """What a worker calls with a config."""
 
-    def __call__(self, config: RunConfig) -> RunResult:
+    def __call__(self, config: TabularConfig) -> RunResult:
         from sibling_replay.training.tabular.trainer import train  # slow to import: by workers only
 
         return train(config)

@@ -18,7 +18,7 @@ SHORTENED: dict[str, int] = {
     "epsilon_decay_steps": 1_000,  # environment steps
     "beta_updates": 2_000,  # replay updates
     "eval_episodes": 10,
-    "eval_interval": 20,  # training episodes
+    "eval_every_episodes": 20,  # training episodes
     "diagnostics_every": 500,  # environment steps
 }
 SEEDS = (0, 1)

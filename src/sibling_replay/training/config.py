@@ -1,6 +1,6 @@
 """What a run is: every number that decides its result, frozen, and the paper's numbers as data.
 
-A run is a pure function of its `RunConfig`. `paper_config` fills one with the settings of the
+A run is a pure function of its config. `paper_config` fills one with the settings of the
 paper (table `tab:grid-settings`, appendix "Priority updates"); anything can be overridden.
 The two schedules are plain functions that compile, so both trainers share them.
 """
@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, TypeVar
 
 from numba import njit
+
+from sibling_replay.strategies import registered
+
+C = TypeVar("C", bound="RunConfig")
 
 METHODS = ("DDQN", "PER", "SAMPLE", "MODEL", "AVG", "AVG-g2", "AVG-g4")
 """The methods the paper names. Any other `AVG-gK` is understood, and RANK, rank-based PER."""
@@ -44,63 +49,65 @@ def gym_id(env: str) -> str:
 def subset_size(method: str) -> int | None:
     """K of `AVG-gK` (eq. 12); None for every other method, AVG over whole groups included."""
     match = _METHOD.fullmatch(method)
-    if match is None:
-        raise ValueError(f"unknown method {method!r}: expected one of {', '.join(METHODS)}")
-    return int(match.group(1)) if match.group(1) else None
+    if match is None and method not in registered():
+        raise ValueError(
+            f"unknown method {method!r}: expected one of {', '.join(METHODS)}, or the name of a "
+            f"registered strategy ({', '.join(sorted(registered()))})"
+        )
+    return int(match.group(1)) if match and match.group(1) else None
 
 
-@dataclass(frozen=True)
+CONFIGS: dict[str, type[RunConfig]] = {}
+"""Every trainer's own kind of config, by name."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """One training run. Steps are environment steps unless the comment says otherwise."""
+    """One training run, as far as all trainers agree. Steps are environment steps unless the
+    comment says otherwise.
 
-    env: str  # a name of the paper (`ENVIRONMENTS`) or a Gymnasium id with a table `P`
-    method: str  # one of `METHODS`
+    A trainer's own settings are fields of a subclass, whose `kind` the store writes beside them.
+    """
+
+    kind: ClassVar[str] = "run"
+    # Names in run ids and checkpoints, in that order: they never change, whatever a field is called
+    # today. Fields that are not here are younger, and stand there only if they are set.
+    first_names: ClassVar[tuple[str, ...]] = ()
+    renamed: ClassVar[Mapping[str, str]] = {}  # first name -> field
+
+    env: str
+    method: str  # one of `METHODS`, or the name of a registered strategy
     seed: int
     steps: int
-    capacity: int  # transitions the replay buffer holds
-    learning_starts: int  # the first update follows the step with this number
-    learning_rate: float  # Adam's
-    gamma: float
-    target_interval: int
-    epsilon_start: float
-    epsilon_end: float
-    epsilon_decay_steps: int
-    eval_episodes: int  # episodes per evaluation
-    eval_interval: int  # training episodes between evaluations
-    beta_updates: int  # replay updates over which beta is annealed
+    capacity: int = 50_000  # transitions the replay buffer holds
+    learning_starts: int = 1_000  # the first update follows the step with this number
+    learning_rate: float = 1e-3  # Adam's
+    gamma: float = 0.99
+    target_interval: int = 1_000
+    epsilon_start: float = 1.0
+    epsilon_end: float = 0.05
+    epsilon_decay_steps: int = 50_000
+    eval_episodes: int = 10  # episodes per evaluation
+    beta_updates: int = 100_000  # replay updates over which beta is annealed
     alpha: float = 0.6
     beta_start: float = 0.4
     beta_end: float = 1.0  # equal to beta_start: fixed
     batch_size: int = 32
-    hidden: int = 64  # units in each of the two hidden layers
     grad_clip: float = 10.0  # largest gradient norm
-    max_siblings: int | None = None  # K of AVG-gK; None averages whole groups
-    update_all_siblings: bool = False  # AVG: refresh every sibling used, not only the anchor
     diagnostics_every: int = 0  # steps; 0 = off
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        CONFIGS[cls.kind] = cls
+
     def __post_init__(self) -> None:
-        if not self.env:
-            raise ValueError("env must be the name of an environment")
-        size = subset_size(self.method)
-        if self.max_siblings != size:
-            raise ValueError(
-                f"max_siblings={self.max_siblings} does not fit method {self.method!r}, "
-                f"which means max_siblings={size}"
-            )
-        if self.update_all_siblings and not self.method.startswith("AVG"):
-            raise ValueError(f"update_all_siblings is for AVG; the method is {self.method!r}")
-        for name in ("steps", "capacity", "target_interval", "eval_episodes", "eval_interval"):
-            require(self, name, is_int(self, name) and getattr(self, name) >= 1, "an int >= 1")
-        for name in ("batch_size", "hidden"):
-            require(self, name, is_int(self, name) and getattr(self, name) >= 1, "an int >= 1")
-        for name in ("seed", "learning_starts", "epsilon_decay_steps", "beta_updates"):
-            require(self, name, is_int(self, name) and getattr(self, name) >= 0, "an int >= 0")
-        require(
-            self,
+        require(self, "env", bool(self.env), "the name of an environment")
+        subset_size(self.method)  # refuses a method that there is not
+        at_least(self, 1, "steps", "capacity", "target_interval", "eval_episodes", "batch_size")
+        at_least(
+            self, 0, "seed", "learning_starts", "epsilon_decay_steps", "beta_updates",
             "diagnostics_every",
-            is_int(self, "diagnostics_every") and self.diagnostics_every >= 0,
-            "an int >= 0",
-        )
+        )  # fmt: skip
         for name in ("learning_rate", "grad_clip"):
             require(self, name, 0 < getattr(self, name) < math.inf, "positive and finite")
         for name in ("epsilon_start", "epsilon_end", "beta_start", "beta_end", "gamma"):
@@ -115,11 +122,65 @@ class RunConfig:
         """Exploration rate of an environment step, counted from 0."""
         return float(linear(self.epsilon_start, self.epsilon_end, self.epsilon_decay_steps, step))
 
+    def written(self) -> dict[str, Any]:
+        """The settings under their first names, and younger ones that are set."""
+        first = {name: getattr(self, self.renamed.get(name, name)) for name in self.first_names}
+        known = {self.renamed.get(name, name) for name in self.first_names}
+        younger = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name not in known and getattr(self, field.name) != field.default
+        }
+        return first | younger
+
+    @classmethod
+    def of_written(cls: type[C], settings: Mapping[str, Any]) -> C:
+        """The config whose `written` that is."""
+        return cls(**{cls.renamed.get(name, name): value for name, value in settings.items()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class TabularConfig(RunConfig):
+    """A run of the compiled trainer, on an environment with a transition table."""
+
+    kind = "tabular"
+    first_names = (
+        "env", "method", "seed", "steps", "capacity", "learning_starts", "learning_rate", "gamma",
+        "target_interval", "epsilon_start", "epsilon_end", "epsilon_decay_steps", "eval_episodes",
+        "eval_interval", "beta_updates", "alpha", "beta_start", "beta_end", "batch_size", "hidden",
+        "grad_clip", "max_siblings", "update_all_siblings", "diagnostics_every",
+    )  # fmt: skip
+    renamed: ClassVar[Mapping[str, str]] = {"eval_interval": "eval_every_episodes"}
+
+    eval_every_episodes: int = 20  # training episodes between evaluations
+    hidden: int = 64  # units in each of the two hidden layers
+    max_siblings: int | None = None  # K of AVG-gK; None averages whole groups
+    update_all_siblings: bool = False  # AVG: refresh every sibling used, not only the anchor
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        size = subset_size(self.method)
+        if self.max_siblings != size:
+            raise ValueError(
+                f"max_siblings={self.max_siblings} does not fit method {self.method!r}, "
+                f"which means max_siblings={size}"
+            )
+        if self.update_all_siblings and not self.method.startswith("AVG"):
+            raise ValueError(f"update_all_siblings is for AVG; the method is {self.method!r}")
+        at_least(self, 1, "hidden", "eval_every_episodes")
+
 
 def is_int(config: object, name: str) -> bool:
     """Whether a setting is a whole number, and not a bool that passes for one."""
     value = getattr(config, name)
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def at_least(config: object, least: int, *names: str) -> None:
+    """Refuse settings that are no whole numbers from `least` on."""
+    for name in names:
+        enough = is_int(config, name) and getattr(config, name) >= least
+        require(config, name, enough, f"an int >= {least}")
 
 
 def require(config: object, name: str, condition: bool, what: str) -> None:
@@ -141,7 +202,7 @@ _FROZEN_LAKE: dict[str, Any] = {
     "epsilon_end": 0.05,
     "epsilon_decay_steps": 500_000,
     "eval_episodes": 50,
-    "eval_interval": 20,
+    "eval_every_episodes": 20,
     "beta_updates": 500_000,
 }
 PAPER_SETTINGS: dict[str, dict[str, Any]] = {
@@ -156,7 +217,7 @@ PAPER_SETTINGS: dict[str, dict[str, Any]] = {
         "epsilon_end": 0.02,
         "epsilon_decay_steps": 10_000,
         "eval_episodes": 500,
-        "eval_interval": 500,
+        "eval_every_episodes": 500,
         "beta_updates": 50_000,
     },
     "TwoChains": {
@@ -170,7 +231,7 @@ PAPER_SETTINGS: dict[str, dict[str, Any]] = {
         "epsilon_end": 0.05,
         "epsilon_decay_steps": 50_000,
         "eval_episodes": 200,
-        "eval_interval": 100,
+        "eval_every_episodes": 100,
         "beta_updates": 100_000,
     },
     "FrozenLake-H100/H300": _FROZEN_LAKE,
@@ -181,7 +242,7 @@ PAPER_SETTINGS: dict[str, dict[str, Any]] = {
 _ANCHOR_ONLY = ("OutlierBandit",)
 
 
-def paper_config(env: str, method: str, seed: int, **overrides: Any) -> RunConfig:
+def paper_config(env: str, method: str, seed: int, **overrides: Any) -> TabularConfig:
     """The paper's run of `method` on `env`, annealed beta; keyword arguments replace settings.
 
     An environment the paper does not have gets the FrozenLake column.
@@ -189,8 +250,8 @@ def paper_config(env: str, method: str, seed: int, **overrides: Any) -> RunConfi
     settings: dict[str, Any] = dict(PAPER_SETTINGS.get(env, _FROZEN_LAKE))
     settings["max_siblings"] = subset_size(method)
     settings["update_all_siblings"] = method.startswith("AVG") and env not in _ANCHOR_ONLY
-    unknown = sorted(set(overrides) - set(RunConfig.__dataclass_fields__))
+    unknown = sorted(set(overrides) - set(TabularConfig.__dataclass_fields__))
     if unknown:
         raise ValueError(f"unknown settings: {', '.join(unknown)}")
     settings.update(overrides)
-    return RunConfig(env=env, method=method, seed=seed, **settings)
+    return TabularConfig(env=env, method=method, seed=seed, **settings)

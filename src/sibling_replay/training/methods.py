@@ -13,7 +13,8 @@ from sibling_replay import (
     Strategy,
     Uniform,
 )
-from sibling_replay.training.config import RunConfig
+from sibling_replay.strategies import registered
+from sibling_replay.training.config import RunConfig, subset_size
 
 KINDS: dict[str, Callable[..., Strategy]] = {
     "DDQN": Uniform,
@@ -26,10 +27,12 @@ KINDS: dict[str, Callable[..., Strategy]] = {
 
 
 def strategy_of(config: RunConfig) -> Strategy:
+    """What a config's method stands for: a name of the paper, or that of a registered strategy."""
     if config.method.startswith("AVG"):
         return SiblingAverage(
             alpha=config.alpha,
-            max_siblings=config.max_siblings,
-            update_all_siblings=config.update_all_siblings,
+            max_siblings=subset_size(config.method),
+            update_all_siblings=getattr(config, "update_all_siblings", False),
         )
-    return KINDS[config.method](alpha=config.alpha)
+    kind = KINDS.get(config.method) or registered()[config.method]
+    return kind(alpha=config.alpha)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sibling_replay.training.config import RunConfig
-from sibling_replay.training.minatar.config import MinAtarConfig
-
-Config: TypeAlias = RunConfig | MinAtarConfig
 
 
 @dataclass(frozen=True)
 class RunResult:
     """Evaluations e = 0..E-1 and what was observed on the way. Arrays are read-only."""
 
-    config: Config
+    config: RunConfig
     eval_step: NDArray[np.int64]  # [E] environment steps taken before the evaluation
     eval_episode: NDArray[np.int64]  # [E] training episodes finished before it
     eval_return: NDArray[np.float64]  # [E] mean undiscounted return

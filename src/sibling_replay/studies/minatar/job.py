@@ -95,5 +95,6 @@ class MinAtarJob:
 
 def checkpoint_name(config: MinAtarConfig) -> str:
     """Readable, and made unique by all of the config."""
-    digest = hashlib.blake2b(repr(config).encode(), digest_size=6).hexdigest()
+    written = ", ".join(f"{name}={value!r}" for name, value in config.written().items())
+    digest = hashlib.blake2b(f"MinAtarConfig({written})".encode(), digest_size=6).hexdigest()
     return f"{config.env}-{config.method}-{config.condition}-seed{config.seed}-{digest}"

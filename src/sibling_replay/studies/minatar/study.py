@@ -219,8 +219,8 @@ def _twin(run: Run) -> Run:
 def _check_comparable(trial: Run) -> None:
     """Refuse a run without an area under its curve, by which rates are compared."""
     config = trial.config
-    if isinstance(config, MinAtarConfig) and config.steps <= config.eval_interval:
+    if isinstance(config, MinAtarConfig) and config.steps <= config.eval_every_steps:
         raise ValueError(
             f"--select-lr compares areas under curves, which take two evaluations: "
-            f"--steps must be more than {config.eval_interval}, got {config.steps}"
+            f"--steps must be more than {config.eval_every_steps}, got {config.steps}"
         )

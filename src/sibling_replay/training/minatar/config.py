@@ -13,78 +13,56 @@ beginning of the paper's.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from sibling_replay.envs import GAMES
-from sibling_replay.training.config import is_int, linear, require
+from sibling_replay.training.config import RunConfig, at_least, require
+from sibling_replay.training.methods import strategy_of
 
 MINATAR_METHODS = ("DDQN", "PER", "SAMPLE")
 CONDITIONS = ("clean", "mp-tail")
 
 
-@dataclass(frozen=True)
-class MinAtarConfig:
-    """One training run. Steps are environment steps unless the comment says otherwise."""
+@dataclass(frozen=True, kw_only=True)
+class MinAtarConfig(RunConfig):
+    """One run of a game. Steps are environment steps unless the comment says otherwise."""
 
-    env: str  # the game, one of GAMES
-    method: str  # one of MINATAR_METHODS
+    kind = "minatar"
+    first_names = (
+        "env", "method", "condition", "seed", "learning_rate", "encoder", "steps", "capacity",
+        "learning_starts", "batch_size", "gamma", "target_interval", "epsilon_start", "epsilon_end",
+        "epsilon_decay_steps", "alpha", "beta_start", "beta_end", "beta_updates", "grad_clip",
+        "sticky", "max_episode_steps", "tail_probability", "tail_magnitude", "eval_interval",
+        "eval_episodes", "diagnostics_every",
+    )  # fmt: skip
+    renamed: ClassVar[Mapping[str, str]] = {"eval_interval": "eval_every_steps"}
+
     condition: str  # one of CONDITIONS: what rewards training sees
-    seed: int
     learning_rate: float  # Adam's
     encoder: str = ""  # digest of the frozen encoder that makes the groups; "": no groups
     steps: int = 5_000_000
-    capacity: int = 100_000  # transitions the replay buffer holds
-    learning_starts: int = 5_000  # the first update follows the step with this number
-    batch_size: int = 32
-    gamma: float = 0.99
-    target_interval: int = 1_000
-    epsilon_start: float = 1.0
+    capacity: int = 100_000
+    learning_starts: int = 5_000
     epsilon_end: float = 0.1
     epsilon_decay_steps: int = 100_000
-    alpha: float = 0.6
-    beta_start: float = 0.4
-    beta_end: float = 1.0
-    beta_updates: int = 5_000_000  # replay updates over which beta is annealed
-    grad_clip: float = 10.0  # largest gradient norm
+    beta_updates: int = 5_000_000
     sticky: float = 0.1  # probability of repeating the last action
     max_episode_steps: int = 5_000
     tail_probability: float = 0.02  # of mp-tail
     tail_magnitude: float = 30.0  # of mp-tail, reward units
-    eval_interval: int = 10_000
-    eval_episodes: int = 10  # episodes per evaluation
+    eval_every_steps: int = 10_000
     diagnostics_every: int = 5_000  # a window of diagnostics; 0 = off
 
     def __post_init__(self) -> None:
-        for name, choices in (
-            ("env", tuple(GAMES)),
-            ("method", MINATAR_METHODS),
-            ("condition", CONDITIONS),
-        ):
+        for name, choices in (("env", tuple(GAMES)), ("condition", CONDITIONS)):
             require(self, name, getattr(self, name) in choices, f"one of {', '.join(choices)}")
-        require(self, "encoder", self.method != "SAMPLE" or bool(self.encoder), "given for SAMPLE")
-        for name in (
-            "steps", "capacity", "batch_size", "target_interval", "eval_interval",
-            "eval_episodes", "max_episode_steps",
-        ):  # fmt: skip
-            require(self, name, is_int(self, name) and getattr(self, name) >= 1, "an int >= 1")
-        for name in (
-            "seed", "learning_starts", "epsilon_decay_steps", "beta_updates", "diagnostics_every",
-        ):  # fmt: skip
-            require(self, name, is_int(self, name) and getattr(self, name) >= 0, "an int >= 0")
-        for name in ("learning_rate", "grad_clip"):
-            require(self, name, 0 < getattr(self, name) < math.inf, "positive and finite")
-        for name in (
-            "epsilon_start", "epsilon_end", "beta_start", "beta_end", "gamma", "sticky",
-        ):  # fmt: skip
-            require(self, name, 0 <= getattr(self, name) <= 1, "between 0 and 1")
+        super().__post_init__()
+        grouped = strategy_of(self).needs.groups
+        require(self, "encoder", not grouped or bool(self.encoder), f"given for {self.method}")
+        at_least(self, 1, "eval_every_steps", "max_episode_steps")
+        require(self, "sticky", 0 <= self.sticky <= 1, "between 0 and 1")
         require(self, "tail_probability", 0 <= self.tail_probability < 1, "in [0, 1)")
-        for name in ("alpha", "tail_magnitude"):
-            require(self, name, 0 <= getattr(self, name) < math.inf, "non-negative and finite")
-
-    def beta(self, update: int) -> float:
-        """Importance exponent of an update, counted from 0."""
-        return float(linear(self.beta_start, self.beta_end, self.beta_updates, update))
-
-    def epsilon(self, step: int) -> float:
-        """Exploration rate of an environment step, counted from 0."""
-        return float(linear(self.epsilon_start, self.epsilon_end, self.epsilon_decay_steps, step))
+        finite = 0 <= self.tail_magnitude < math.inf
+        require(self, "tail_magnitude", finite, "non-negative and finite")

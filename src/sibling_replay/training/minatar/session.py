@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from sibling_replay.checkpoint import RollingCheckpoint, StateError, read_state
 from sibling_replay.envs import MeanPreservingTail, MinAtarEnv
 from sibling_replay.grouping.vqvae.encoder import FrozenEncoder
 from sibling_replay.rng import SEED_BOUND, streams
-from sibling_replay.training.methods import KINDS
+from sibling_replay.training.methods import strategy_of
 from sibling_replay.training.minatar.config import MinAtarConfig
 from sibling_replay.training.minatar.diagnostics import Windows
 from sibling_replay.training.minatar.network import MinAtarNetwork
@@ -65,7 +64,7 @@ class Session:
         self.buffer = ReplayBuffer.for_env(
             self.game,
             config.capacity,
-            KINDS[config.method](alpha=config.alpha),
+            strategy_of(config),
             key=encoder,  # each observation is coded once, when it is stored
             seed=rng.replay,
         )
@@ -77,7 +76,7 @@ class Session:
         self.curve: list[tuple[int, int, float]] = []  # step, episodes, mean return
         self.windows = Windows(self.buffer, n_actions)
         # every evaluation has seeds of its own, so that none needs to be remembered
-        count = -(-config.steps // config.eval_interval)
+        count = -(-config.steps // config.eval_every_steps)
         self.eval_seeds = rng.eval.integers(SEED_BOUND, size=(count, config.eval_episodes))
 
     def advance(self, until: int) -> None:
@@ -101,7 +100,7 @@ class Session:
                 windows.act(step.action)
                 if step.number % config.diagnostics_every == 0:
                     windows.close(step.number)
-            if step.number % config.eval_interval == 0:
+            if step.number % config.eval_every_steps == 0:
                 self.curve.append(self._evaluated())
 
     def _evaluated(self) -> tuple[int, int, float]:
@@ -133,7 +132,7 @@ class Session:
         """Header and arrays of a checkpoint."""
         buffer = self.buffer.state_dict()
         header = {
-            "config": asdict(self.config),
+            "config": self.config.written(),
             "learner": type(self.learner).__name__,
             "number": self.position.number,
             "updates": self.position.updates,
@@ -151,7 +150,7 @@ class Session:
 
     def load_state(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Continue where `state` was taken, of a run of these settings and any length."""
-        if {**header["config"], "steps": self.config.steps} != asdict(self.config):
+        if {**header["config"], "steps": self.config.steps} != self.config.written():
             raise StateError("the checkpoint is of another config")
         if header["number"] > self.config.steps:
             raise StateError(
@@ -185,7 +184,7 @@ class Session:
         steps = [point[0] for point in header["curve"][-1:]]
         every = self.config.diagnostics_every
         windows = arrays["windows/rows"][-1:, 0].tolist()
-        if any(step % self.config.eval_interval for step in steps) or any(
+        if any(step % self.config.eval_every_steps for step in steps) or any(
             step % every for step in windows if every
         ):
             raise StateError(
@@ -274,7 +273,7 @@ def trained_network(path: Path) -> MinAtarNetwork:
     """The network in a state file of a run: `network(obs)` are the values of observations
     [B, 10, 10, C] as floats."""
     header, arrays = read_state(path)
-    config = MinAtarConfig(**header["config"])
+    config = MinAtarConfig.of_written(header["config"])
     game = _game(config)
     sizes = game.observation_space.shape[-1], int(game.action_space.n)  # type: ignore
     network = MinAtarNetwork(*sizes, np.random.default_rng(0))

@@ -61,7 +61,7 @@ CLOCK = np.dtype(
 
 
 class Settings(NamedTuple):
-    """The part of a `RunConfig` the loop reads, as plain numbers."""
+    """The part of a `TabularConfig` the loop reads, as plain numbers."""
 
     recipe: Recipe
     steps: int

@@ -13,8 +13,8 @@ stored before the update of its step):
    beta(k - 1). beta therefore ends just short of 1: "toward 1".
 4. An episode that reaches the time limit stops bootstrapping (d = max(term, trunc)), and `trunc` is
    part of the outcome, also when the episode terminated in that very step.
-5. Evaluations follow every `eval_interval`-th finished training episode, after the update of its
-   last step; the final one follows the last step, unless that step was just evaluated.
+5. Evaluations follow every so many finished training episodes (`eval_every_episodes`), after the
+   update of the last step; the final one follows the last step, unless it was just evaluated.
 6. Evaluation is greedy, on an environment of its own whose random stream runs on from evaluation to
    evaluation; an episode that no time limit ends is given up after 10,000 steps. Success is the
    share of episodes that met a successful transition.
@@ -32,7 +32,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from sibling_replay.envs import TabularModel
 from sibling_replay.rng import SEED_BOUND, streams
-from sibling_replay.training.config import RunConfig, gym_id
+from sibling_replay.training.config import TabularConfig, gym_id
 from sibling_replay.training.methods import strategy_of
 from sibling_replay.training.results import RunResult
 from sibling_replay.training.tabular.batch import new_batch, new_memory, outcome_tables
@@ -54,7 +54,7 @@ Observer = Callable[[Run], dict[str, float]]
 
 
 def train(
-    config: RunConfig,
+    config: TabularConfig,
     *,
     observe: Observer = measure,
     dtype: DTypeLike = np.float32,
@@ -82,7 +82,7 @@ def train(
     return result_of(run, config, rows)
 
 
-def result_of(run: Run, config: RunConfig, rows: list[dict[str, float]]) -> RunResult:
+def result_of(run: Run, config: TabularConfig, rows: list[dict[str, float]]) -> RunResult:
     done = int(run.clock["evaluations"][0])
     return RunResult(
         config=config,
@@ -99,7 +99,7 @@ def result_of(run: Run, config: RunConfig, rows: list[dict[str, float]]) -> RunR
     )
 
 
-def new_run(config: RunConfig, dtype: DTypeLike = np.float32) -> tuple[Run, Draws]:
+def new_run(config: TabularConfig, dtype: DTypeLike = np.float32) -> tuple[Run, Draws]:
     """The state of a run before its first step: the environment is reset, the buffer is empty."""
     model = tabular_model(config.env)
     n_groups, width = model.n_states * model.n_actions, 2 * model.next_state.shape[2]
@@ -114,7 +114,7 @@ def new_run(config: RunConfig, dtype: DTypeLike = np.float32) -> tuple[Run, Draw
     recipe = strategy.recipe
     assert recipe is not None
     batch = new_batch(config.batch_size, recipe, width, dtype)
-    most_evaluations = config.steps // config.eval_interval + 1
+    most_evaluations = config.steps // config.eval_every_episodes + 1
     run = Run(
         settings=Settings(
             recipe=recipe,
@@ -127,7 +127,7 @@ def new_run(config: RunConfig, dtype: DTypeLike = np.float32) -> tuple[Run, Draw
             epsilon_end=float(config.epsilon_end),
             epsilon_decay_steps=config.epsilon_decay_steps,
             eval_episodes=config.eval_episodes,
-            eval_interval=config.eval_interval,
+            eval_interval=config.eval_every_episodes,
             alpha=strategy.alpha,
             epsilon=strategy.epsilon,
             beta_start=float(config.beta_start),

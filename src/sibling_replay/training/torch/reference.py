@@ -23,7 +23,7 @@ from sibling_replay import ReplayBuffer, Strategy
 from sibling_replay.envs import TabularModel
 from sibling_replay.grouping.key_map import Key
 from sibling_replay.rng import SEED_BOUND, streams
-from sibling_replay.training.config import RunConfig, gym_id
+from sibling_replay.training.config import TabularConfig, gym_id
 from sibling_replay.training.methods import strategy_of
 from sibling_replay.training.results import RunResult
 from sibling_replay.training.tabular.loop import LONGEST_EVALUATION
@@ -73,14 +73,14 @@ class Setup:
     seed: int  # of env
     eval_seed: int
 
-    def steps(self, config: RunConfig) -> Iterator[Step]:
+    def steps(self, config: TabularConfig) -> Iterator[Step]:
         obs, _ = self.env.reset(seed=self.seed)
         start = Position(0, 0, obs)
         return interact(self.env, self.learner, self.buffer, config, self.explore, start)
 
 
 def set_up(
-    config: RunConfig,
+    config: TabularConfig,
     *,
     network: nn.Module | None = None,
     key: Key | Literal["default"] = "default",
@@ -148,7 +148,7 @@ def table_success(env: gym.Env[Any, Any]) -> IsSuccess:
 
 
 def train(
-    config: RunConfig,
+    config: TabularConfig,
     *,
     network: nn.Module | None = None,
     key: Key | Literal["default"] = "default",
@@ -165,7 +165,7 @@ def train(
         ended = step.terminated or step.truncated
         episodes += ended
         updates += step.batch is not None
-        due = ended and episodes % config.eval_interval == 0
+        due = ended and episodes % config.eval_every_episodes == 0
         if due or step.number == config.steps:
             scores = evaluate(setup.eval_env, setup.learner, config.eval_episodes, is_success, seed)
             rows.append((step.number, episodes, *scores))
