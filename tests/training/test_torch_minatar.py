@@ -346,7 +346,7 @@ def test_learning_rates_are_the_papers() -> None:
     ("changed", "word"),
     [
         ({"env": "Pong"}, "env must be one of Asterix"),
-        ({"method": "AVG"}, "method must be one of DDQN"),
+        ({"method": "AVERAGE"}, "unknown method"),
         ({"condition": "dirty"}, "condition must be one of clean"),
         ({"method": "SAMPLE"}, "encoder must be given for SAMPLE"),
         ({"steps": 0}, "steps must be"),

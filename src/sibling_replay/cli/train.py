@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +14,8 @@ from sibling_replay.running import store
 from sibling_replay.running.runs import spelt
 from sibling_replay.studies.own import OWN, own_run
 from sibling_replay.studies.study import Choice
-from sibling_replay.training.config import ENVIRONMENTS, METHODS, gym_id, paper_config
+from sibling_replay.training.config import ENVIRONMENTS, gym_id, paper_config
+from sibling_replay.training.methods import method_named
 
 PaperFloat = Annotated[float | None, by_default("the paper's", "FLOAT")]
 PaperInt = Annotated[int | None, by_default("the paper's", "INT")]
@@ -96,12 +96,6 @@ def train(
             numbers = (f"{kind} {row[f'{kind}_{metric}']:.4g}" for kind in ("auc", "late", "final"))
             say(f"{metric:<8} {', '.join(numbers)}")
     return finish(report, store.run_path(out, run.id))
-
-
-def method_named(name: str) -> str:
-    """A method of the paper, or AVG-gK for any K."""
-    size = re.fullmatch(r"avg-g([1-9][0-9]*)", name, re.IGNORECASE)
-    return f"AVG-g{size[1]}" if size else spelt("method", name, METHODS)
 
 
 def table_environment(name: str) -> str:

@@ -46,7 +46,7 @@ def runs(choice: Choice) -> tuple[Run, ...]:
     """With the paper's seeds and settings, or with those chosen."""
     found = []
     for env, methods in METHODS.items():
-        for method in methods:
+        for method in choice.methods_of(methods):
             for seed in choice.seeds or SEEDS[env]:
                 usual = paper_config(env, method, seed, diagnostics_every=DIAGNOSTICS_EVERY[env])
                 config = replace(usual, **choice.settings)

@@ -9,7 +9,7 @@ else's package, announced under the entry-point group `sibling_replay.studies` o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,6 +22,7 @@ from sibling_replay.artefacts.on_terminal import run_tables, settings_of
 from sibling_replay.running import store
 from sibling_replay.running.jobs import JobFunction
 from sibling_replay.running.runs import Run
+from sibling_replay.training.methods import method_named
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,12 @@ class Choice:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seeds", tuple(dict.fromkeys(self.seeds)))
+
+    def methods_of(self, usual: Sequence[str]) -> tuple[str, ...]:
+        """A study's methods and those chosen beside them, in their usual spelling."""
+        known = {method.casefold() for method in usual}
+        others = (name for name in self.methods if name.casefold() not in known)
+        return tuple(dict.fromkeys((*usual, *map(method_named, others))))
 
 
 @dataclass(frozen=True)

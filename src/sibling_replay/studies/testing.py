@@ -33,7 +33,7 @@ class Testing(TabularStudy):
     def runs(self, choice: Choice) -> tuple[Run, ...]:
         found = []
         for env in ENVS:
-            for method in METHODS:
+            for method in choice.methods_of(METHODS):
                 for seed in choice.seeds or SEEDS:
                     usual = paper_config(env, method, seed, **SHORTENED)
                     config = replace(usual, **choice.settings)

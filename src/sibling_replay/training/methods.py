@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from sibling_replay import (
@@ -14,7 +15,7 @@ from sibling_replay import (
     Uniform,
 )
 from sibling_replay.strategies import registered
-from sibling_replay.training.config import RunConfig, subset_size
+from sibling_replay.training.config import METHODS, RunConfig, subset_size
 
 KINDS: dict[str, Callable[..., Strategy]] = {
     "DDQN": Uniform,
@@ -36,3 +37,16 @@ def strategy_of(config: RunConfig) -> Strategy:
         )
     kind = KINDS.get(config.method) or registered()[config.method]
     return kind(alpha=config.alpha)
+
+
+def method_named(name: str) -> str:
+    """A method of the paper, AVG-gK for any K, or a registered strategy, whatever the case."""
+    size = re.fullmatch(r"avg-g([1-9][0-9]*)", name, re.IGNORECASE)
+    if size:
+        return f"AVG-g{size[1]}"
+    known = dict.fromkeys((*METHODS, *KINDS, *registered()))
+    found = {method.casefold(): method for method in known}
+    if name.casefold() not in found:
+        listed = ", ".join(known)
+        raise ValueError(f"unknown method {name!r}: choose from {listed}, or AVG-gK for any K")
+    return found[name.casefold()]

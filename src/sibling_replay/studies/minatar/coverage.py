@@ -46,10 +46,13 @@ def of_the_paper(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def has_own_settings(frame: pl.DataFrame) -> pl.Series:
-    """Which runs name a setting in their id that neither the paper's nor its tables' have."""
+    """Which runs have a method or a setting, by their id, that no table of the paper's has."""
     usual = ("encoder", "steps", "learning_rate")
-    named = (run.split("/")[4:-1] for run in frame["run"])  # after study, game, method, condition
-    own = [any(one.partition("=")[0] not in usual for one in settings) for settings in named]
+    own = []
+    for run in frame["run"]:
+        _, _, method, _, *settings, _ = run.split("/")  # study, game, method, condition, ..., seed
+        others = any(one.partition("=")[0] not in usual for one in settings)
+        own.append(others or method not in MINATAR_METHODS)
     return pl.Series(own, dtype=pl.Boolean)
 
 

@@ -14,6 +14,8 @@ import polars as pl
 from sibling_replay.envs import GAMES
 from sibling_replay.running.runs import Run, own_settings, run_id
 from sibling_replay.studies.paper.numbers import learning_rates
+from sibling_replay.training.config import RunConfig
+from sibling_replay.training.methods import strategy_of
 from sibling_replay.training.minatar.config import (
     CONDITIONS,
     MINATAR_METHODS,
@@ -40,11 +42,16 @@ def minatar_config(
     if unknown:
         raise ValueError(f"unknown settings: {', '.join(unknown)}")
     rates = learning_rates()
-    if "learning_rate" not in overrides and (game, method) in rates:
-        overrides["learning_rate"] = rates[game, method]
-    # a game or method without a published rate is refused by name, not for its missing rate
-    settings = {"learning_rate": 3e-5, **overrides}
+    # Methods that the paper did not try take SAMPLE's rate, or PER's where there are no groups; a
+    # game without published rates is refused by name, not for its missing rate.
+    like = method if (game, method) in rates else "SAMPLE" if overrides.get("encoder") else "PER"
+    settings = {"learning_rate": rates.get((game, like), 3e-5), **overrides}
     return MinAtarConfig(env=game, method=method, condition=condition, seed=seed, **settings)
+
+
+def needs_groups(method: str) -> bool:
+    """Whether a method draws by siblings."""
+    return strategy_of(RunConfig(env="any", method=method, seed=0, steps=1)).needs.groups
 
 
 def rate_grid(method: str) -> tuple[float, ...]:
@@ -56,16 +63,17 @@ def minatar_runs(
     encoders: Mapping[str, str],
     rates: Rates = NO_RATES,
     seeds: Iterable[int] = SEEDS,
+    methods: Iterable[str] = MINATAR_METHODS,
     **overrides: Any,
 ) -> tuple[Run, ...]:
-    """Every run of the study. `encoders`: each game's digest; `rates` and `seeds` replace the
-    paper's."""
+    """Every run of the study. `encoders`: each game's digest; `rates`, `seeds` and `methods`
+    replace the paper's."""
     runs = []
     for condition in CONDITIONS:
         for game in GAMES:
-            for method in MINATAR_METHODS:
+            for method in methods:
                 settings = dict(overrides)
-                if method == "SAMPLE":
+                if needs_groups(method):
                     settings["encoder"] = encoders[game]
                 if (game, method) in rates:
                     settings["learning_rate"] = rates[game, method]

@@ -32,7 +32,7 @@ from sibling_replay.studies.minatar.runs import (
     selected_rates,
 )
 from sibling_replay.studies.study import Choice, Coverage, Source, Stage, Study
-from sibling_replay.training.minatar.config import MinAtarConfig
+from sibling_replay.training.minatar.config import MINATAR_METHODS, MinAtarConfig
 
 DEVICE, GPU_SHARE, CHECKPOINT_MINUTES = "cpu", 0.125, 5.0
 
@@ -85,12 +85,15 @@ class MinAtar(_Games):
     def runs(self, choice: Choice, rates: Rates = NO_RATES) -> tuple[Run, ...]:
         """With the paper's learning rates, or those given."""
         seeds = _seeds(choice)
-        runs = minatar_runs(_digests(choice), rates, seeds, **choice.settings)
+        methods = choice.methods_of(MINATAR_METHODS)
+        runs = minatar_runs(_digests(choice), rates, seeds, methods, **choice.settings)
         conditions = choice.options.get("condition", ())
         return select(runs, choice.envs, choice.methods, seeds, conditions)
 
     def stages(self, choice: Choice) -> Iterator[str | Stage]:
-        yield from encoder_lines(choice, self.runs(choice))
+        runs = self.runs(choice)
+        yield from encoder_lines(choice, runs)
+        yield from own_lines(runs)
         rates: Rates = NO_RATES
         if choice.options.get("select_lr"):
             yield from RATES.trials(choice)
@@ -179,10 +182,11 @@ def _digests(choice: Choice) -> dict[str, str]:
 def encoder_lines(choice: Choice, runs: tuple[Run, ...]) -> list[str]:
     """Which encoder makes the groups of each chosen game, and where it is from."""
     place = choice.options.get("encoders")
-    games = list(dict.fromkeys(run.config.env for run in runs if run.config.method == "SAMPLE"))
+    configs = [run.config for run in runs if isinstance(run.config, MinAtarConfig)]
+    games = list(dict.fromkeys(config.env for config in configs if config.encoder))
     own = {} if place is None else own_encoders(place)
     if place is not None and not games:
-        raise ValueError("--encoders is for SAMPLE's groups, and no chosen run is of SAMPLE")
+        raise ValueError("--encoders is for groups, as SAMPLE's, and no chosen run has any")
     if place is not None and not own.keys() & set(games):
         raise ValueError(f"--encoders {place}: no encoder of {', '.join(games)} is there")
     files = encoder_files(place)
@@ -192,6 +196,25 @@ def encoder_lines(choice: Choice, runs: tuple[Run, ...]) -> list[str]:
         if place is not None and game not in own:
             of += f", as {place} has none of {game}"
         lines.append(f"encoder {files[game].description} ({of})")
+    return lines
+
+
+def own_lines(runs: tuple[Run, ...]) -> list[str]:
+    """What is chosen that the paper does not have."""
+    frame = pl.DataFrame({"run": [run.id for run in runs]}, schema={"run": pl.String})
+    settings = int(coverage.has_own_settings(frame).sum())
+    methods = dict.fromkeys(run.config.method for run in runs)
+    others = [method for method in methods if method not in MINATAR_METHODS]
+    lines = []
+    if settings:
+        lines.append(
+            f"{settings} of these runs have settings of your own: no comparison counts them"
+        )
+    if others:
+        lines.append(
+            f"{', '.join(others)}: not in the paper, so without published numbers or learning rate "
+            "(SAMPLE's is taken, or PER's where there are no groups)"
+        )
     return lines
 
 

@@ -201,7 +201,7 @@ def new_learner(config: MinAtarConfig, network: MinAtarNetwork, device: str) -> 
         "learning_rate": config.learning_rate,
         "grad_clip": config.grad_clip,
     }
-    if device == "cpu":
+    if device == "cpu" and not strategy_of(config).needs.averages:
         return FlatDoubleDQN(network, space, **settings)
     return DoubleDQN(network, space, **settings, device=device)
 
