@@ -7,10 +7,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+
+class MapState(NamedTuple):
+    """A map as a file holds it."""
+
+    spec: dict[str, Any]  # plain data: its kind, options and the form of its observations
+    arrays: dict[str, NDArray[Any]]  # what it has learnt
 
 
 class KeyMap(ABC):
@@ -33,6 +40,26 @@ class KeyMap(ABC):
         """Names what the map computes, options and weights included; empty if nothing does. A state
         saved with one map is refused by another."""
         return ""
+
+    def state(self) -> MapState | None:
+        """The map as plain data and arrays, of which `grouping.saved.map_from_state` makes it
+        again; None for a map that is code, which no file holds."""
+        return None
+
+    @property
+    def fitted(self) -> bool:
+        """Whether it can make keys. A buffer fits those that cannot yet."""
+        return True
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether keys are equal for equal observations only."""
+        return False
+
+    def covers(self, action: np.dtype[Any]) -> bool:
+        """Whether its keys tell actions of a dtype apart as far as is wanted. If not, a buffer adds
+        the action to the key."""
+        return False
 
     def __call__(self, obs: Any, action: Any) -> Any:
         """The key of one entry: that of a batch of one."""

@@ -1,0 +1,238 @@
+"""The compiled part of the maps: one row at a time, each sum in one fixed order, no reassociation.
+
+So the key of a row depends neither on the rest of its batch, nor on the number of threads, nor on
+the width of the processor's vectors. (A product of matrices by a BLAS library depends on all three:
+keys near a boundary would flip.) Rows are [n, d] of any dtype, in C order. What a kernel is given
+beside them has been checked: compiled code follows any index.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def first_not_finite(x):
+    """The place of the first value, in C order, that is NaN or infinite; -1 if none is."""
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            if not abs(np.float64(x[i, j])) < np.inf:
+                return i * x.shape[1] + j
+    return -1
+
+
+@njit(cache=True)
+def moments(x):
+    """Mean and standard deviation of each column."""
+    n, d = x.shape
+    mean = np.zeros(d)
+    squares = np.zeros(d)
+    for i in range(n):
+        for j in range(d):
+            mean[j] += np.float64(x[i, j])
+    for j in range(d):
+        mean[j] /= n
+    for i in range(n):
+        for j in range(d):
+            gap = np.float64(x[i, j]) - mean[j]
+            squares[j] += gap * gap
+    return mean, np.sqrt(squares / n)
+
+
+@njit(cache=True)
+def grid_cells(x, dims, starts, edges, radix, word, out):
+    """The bin of each chosen column is how many of its edges are at or below the value; bins are
+    the digits of a number of mixed radix, in `out` [n, words]. Returns -1, or the place of a value
+    that is not finite."""
+    for i in range(x.shape[0]):
+        for w in range(out.shape[1]):
+            out[i, w] = 0
+        for k in range(dims.size):
+            value = np.float64(x[i, dims[k]])
+            if not abs(value) < np.inf:
+                return i * x.shape[1] + dims[k]
+            low, high = starts[k], starts[k + 1]
+            while low < high:
+                middle = (low + high) >> 1
+                if edges[middle] <= value:
+                    low = middle + 1
+                else:
+                    high = middle
+            out[i, word[k]] = out[i, word[k]] * radix[k] + (low - starts[k])
+    return -1
+
+
+@njit(cache=True)
+def _project(x, i, weights, sums):
+    """sums += x[i] @ weights, column by column; many columns of images are zero. Returns -1, or the
+    column of a value that is not finite."""
+    for j in range(x.shape[1]):
+        value = np.float64(x[i, j])
+        if value != 0.0:
+            if not abs(value) < np.inf:
+                return j
+            for k in range(sums.size):
+                sums[k] += value * weights[j, k]
+    return -1
+
+
+@njit(cache=True)
+def projections(x, weights, out):
+    """out = x @ weights."""
+    for i in range(x.shape[0]):
+        out[i, :] = 0.0
+        wrong = _project(x, i, weights, out[i])
+        if wrong >= 0:
+            return i * x.shape[1] + wrong
+    return -1
+
+
+@njit(cache=True)
+def hash_bits(x, weights, thresholds, out):
+    """Bit b: on which side of the b-th hyperplane a row lies."""
+    sums = np.empty(thresholds.size)
+    for i in range(x.shape[0]):
+        for k in range(sums.size):
+            sums[k] = 0.0
+        wrong = _project(x, i, weights, sums)
+        if wrong >= 0:
+            return i * x.shape[1] + wrong
+        code = np.int64(0)
+        for k in range(sums.size):
+            code |= np.int64(sums[k] >= thresholds[k]) << k
+        out[i] = code
+    return -1
+
+
+@njit(cache=True)
+def nearest(x, weights, bias, out):
+    """The centre of least squared distance, the first of several: |x - c|^2 / 2 is
+    bias_c - x @ weights_c, but for what is the same for all centres."""
+    sums = np.empty(bias.size)
+    for i in range(x.shape[0]):
+        for k in range(sums.size):
+            sums[k] = 0.0
+        wrong = _project(x, i, weights, sums)
+        if wrong >= 0:
+            return i * x.shape[1] + wrong
+        best = 0
+        least = np.inf
+        for k in range(sums.size):
+            distance = bias[k] - sums[k]
+            if distance < least:
+                best, least = k, distance
+        out[i] = best
+    return -1
+
+
+@njit(cache=True)
+def fold(mean, scale, centres):
+    """What `nearest` takes, of rows as they come, for centres of (x - mean) * scale."""
+    k, d = centres.shape
+    weights = np.empty((d, k))
+    bias = np.zeros(k)
+    for c in range(k):
+        for j in range(d):
+            weights[j, c] = centres[c, j] * scale[j]
+            bias[c] += 0.5 * centres[c, j] * centres[c, j] + mean[j] * weights[j, c]
+    return weights, bias
+
+
+@njit(cache=True)
+def spread_centres(z, uniforms):
+    """Rows to start from (k-means++): each next one with probability in proportion to the squared
+    distance to the nearest so far. Fewer than asked for, if there are fewer different rows."""
+    n, d = z.shape
+    chosen = np.empty(uniforms.size, dtype=np.int64)
+    distances = np.full(n, np.inf)
+    chosen[0] = min(np.int64(uniforms[0] * n), n - 1)
+    for k in range(1, uniforms.size):
+        total = 0.0
+        for i in range(n):
+            distance = 0.0
+            for j in range(d):
+                gap = z[i, j] - z[chosen[k - 1], j]
+                distance += gap * gap
+            distances[i] = min(distances[i], distance)
+            total += distances[i]
+        if not total > 0.0:
+            return chosen[:k]
+        target = uniforms[k] * total
+        last = np.int64(-1)
+        for i in range(n):
+            if distances[i] > 0.0:  # so never the same row twice, whatever rounding does
+                last = i
+                target -= distances[i]
+                if target < 0.0:
+                    break
+        chosen[k] = last
+    return chosen
+
+
+@njit(cache=True)
+def lloyd(z, centres, rounds):
+    """Move centres, in place, to the means of the rows nearest to them, until none moves. One
+    without rows stays."""
+    n, d = z.shape
+    k = centres.shape[0]
+    owner = np.full(n, -1)
+    found = np.empty(n, dtype=np.int64)
+    none, one = np.zeros(d), np.ones(d)
+    for _ in range(rounds):
+        weights, bias = fold(none, one, centres)
+        nearest(z, weights, bias, found)
+        moved = False
+        for i in range(n):
+            moved |= found[i] != owner[i]
+            owner[i] = found[i]
+        if not moved:
+            return
+        sums = np.zeros((k, d))
+        counts = np.zeros(k)
+        for i in range(n):
+            counts[owner[i]] += 1.0
+            for j in range(d):
+                sums[owner[i], j] += z[i, j]
+        for c in range(k):
+            if counts[c] > 0.0:
+                for j in range(d):
+                    centres[c, j] = sums[c, j] / counts[c]
+
+
+@njit(cache=True)
+def cell_means(images, rows, columns, out):
+    """Means over a grid of windows: images [n, before, height, width, after], out [n, before,
+    rows, columns, after]. Windows part the image without overlap."""
+    n, before, height, width, after = images.shape
+    for i in range(n):
+        for b in range(before):
+            for r in range(rows):
+                top, bottom = r * height // rows, (r + 1) * height // rows
+                for c in range(columns):
+                    left, right = c * width // columns, (c + 1) * width // columns
+                    for a in range(after):
+                        out[i, b, r, c, a] = 0.0
+                    for y in range(top, bottom):
+                        for x in range(left, right):
+                            for a in range(after):
+                                out[i, b, r, c, a] += np.float64(images[i, b, y, x, a])
+                    area = np.float64((bottom - top) * (right - left))
+                    for a in range(after):
+                        out[i, b, r, c, a] /= area
+
+
+@njit(cache=True)
+def to_levels(means, low, high, levels, out):
+    """Numbers from `low` to `high` as whole numbers from 0 to levels - 1; those outside go to the
+    ends. Returns -1, or the place of one that is not finite."""
+    step = (high - low) / levels
+    for i in range(means.shape[0]):
+        for j in range(means.shape[1]):
+            if not abs(means[i, j]) < np.inf:
+                return i * means.shape[1] + j
+            level = np.int64(0)
+            if step > 0.0:
+                level = np.int64(np.floor(max(min((means[i, j] - low) / step, levels), -1.0)))
+            out[i, j] = max(0, min(level, levels - 1))
+    return -1

@@ -1,0 +1,64 @@
+"""The nearest of k centres."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sibling_replay.grouping.fittable import (
+    FittableMap,
+    check_array,
+    check_whole,
+    refuse_not_finite,
+    standardised,
+)
+from sibling_replay.grouping.kernels import fold, lloyd, nearest, spread_centres
+
+_MOST_CENTRES = 65_536
+_ROWS_A_CENTRE = 32  # of a fit, at the most: more hardly move the centres
+_LEAST_ROWS = 2_048
+_ROUNDS = 20
+
+
+@dataclass(eq=False, repr=False)
+class KMeans(FittableMap):
+    """Siblings have the same nearest centre, in centred and scaled observations (those of an image
+    share one scale). Centres start by k-means++. Of fewer different observations there are fewer.
+    """
+
+    k: int = 256
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("k", self.k, 1, _MOST_CENTRES)
+        check_whole("seed", self.seed, 0, 2**63)
+
+    def _learn(self, x: NDArray[Any], unit: NDArray[np.int64]) -> None:
+        rng = np.random.default_rng(self.seed)
+        mean, scale = standardised(x, unit)
+        most = max(_LEAST_ROWS, _ROWS_A_CENTRE * self.k)
+        if len(x) > most:
+            x = x[np.sort(rng.choice(len(x), most, replace=False))]
+        z = (x - mean) * scale
+        centres = z[spread_centres(z, rng.random(self.k))]
+        lloyd(z, centres, _ROUNDS)
+        self._learnt = {"mean": mean, "scale": scale, "centres": centres}
+
+    def _complete(self, width: int) -> None:
+        mean, scale, centres = (self._learnt[name] for name in ("mean", "scale", "centres"))
+        check_array("mean", mean, np.float64, (width,))
+        check_array("scale", scale, np.float64, (width,))
+        check_array("centres", centres, np.float64, (None, width))
+        if not 1 <= len(centres) <= self.k:
+            raise ValueError(f"{len(centres)} centres of {self.k}")
+        self._weights, self._bias = fold(mean, scale, np.ascontiguousarray(centres))
+
+    def _codes(self, x: NDArray[Any]) -> NDArray[np.int64]:
+        found = np.empty(len(x), dtype=np.int64)
+        wrong = nearest(x, self._weights, self._bias, found)
+        refuse_not_finite(x, place=int(wrong))
+        return found
