@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -106,6 +106,11 @@ class Auto(FittableMap):
             self._check_form(leaves_of(obs, action))
         assert self.chosen is not None
         return self.chosen.keys(obs, action)
+
+    def single(
+        self, obs: np.dtype[Any], shape: tuple[int, ...], action: np.dtype[Any]
+    ) -> Callable[[NDArray[Any]], Any] | None:
+        return None if self.chosen is None else self.chosen.single(obs, shape, action)
 
     def _codes(self, x: NDArray[Any]) -> NDArray[np.int64]:
         raise NotImplementedError("the chosen map makes the keys")

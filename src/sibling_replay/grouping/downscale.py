@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -90,10 +90,10 @@ class Downscale(FittableMap):
             return leaf
         values = leaf.values
         before, height, width, after = self._axes(leaf.name, values.shape[1:])
-        images = values.reshape(len(values), before, height, width, after)
+        images = values.reshape(len(values), before, height, width * after)
         rows, columns = min(self.shape[0], height), min(self.shape[1], width)
         means = np.empty((len(values), before, rows, columns, after))
-        cell_means(images, rows, columns, means)
+        cell_means(images, after, rows, columns, means)
         return Leaf(leaf.name, means)
 
     def _axes(self, name: str, shape: Sequence[int]) -> tuple[int, int, int, int]:
@@ -121,6 +121,27 @@ class Downscale(FittableMap):
                 leaf = Leaf(leaf.name, shades.reshape(leaf.values.shape))
             found.append(leaf)
         return found
+
+    def _single(self, shape: tuple[int, ...]) -> Callable[[NDArray[Any]], Any] | None:
+        (_, (width,)) = self._small_form([["", shape]])[0]
+        inner = self._then._single((1, width))
+        if inner is None or len(shape) < 2:
+            return None
+        before, height, columns, after = self._axes("", shape)
+        cells = (min(self.shape[0], height), min(self.shape[1], columns))
+        means = np.empty((1, before, *cells, after))
+        flat, line = means.reshape(1, -1), (1, before, height, columns * after)
+        shades = flat if self.shades is None else np.empty(flat.shape, dtype=np.uint8)
+        low, high = self._learnt[_RANGES][0]
+
+        def key_of(obs: NDArray[Any]) -> Any:
+            cell_means(obs.reshape(line), after, *cells, means)
+            if self.shades is not None:
+                wrong = int(to_levels(flat, low, high, self.shades, shades))
+                refuse_not_finite(flat, place=wrong)
+            return inner(shades)
+
+        return key_of
 
     # ------------------------------------------------------------------------------- state
 

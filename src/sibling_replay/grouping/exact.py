@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ class Exact(FittableMap):
 
     A `ReplayBuffer` compares the observations it stores anyway; elsewhere keys are their bytes.
     """
+
+    word: ClassVar[Literal["exact"] | None] = "exact"
 
     @property
     def fitted(self) -> bool:

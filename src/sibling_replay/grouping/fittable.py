@@ -6,7 +6,7 @@ import copy
 import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
@@ -169,6 +169,34 @@ class FittableMap(KeyMap):
 
     def covers(self, action: np.dtype[Any]) -> bool:
         return action.kind == "f"
+
+    def single(
+        self, obs: np.dtype[Any], shape: tuple[int, ...], action: np.dtype[Any]
+    ) -> Callable[[NDArray[Any]], Any] | None:
+        if self.covers(action) or self._form != [["", list(shape)]] or obs == np.float16:
+            return None
+        return self._single(shape)
+
+    def _single(self, shape: tuple[int, ...]) -> Callable[[NDArray[Any]], Any] | None:
+        """A fast way to the key of one observation, if there is one."""
+        kernel = self._row_kernel()
+        if kernel is None:
+            return None
+        found, learnt = kernel
+        flat = len(shape) == 1
+
+        def key_of(obs: NDArray[Any]) -> int:
+            key: int = found(obs if flat else obs.reshape(-1), *learnt)
+            if key < 0:
+                refuse_not_finite(obs.reshape(1, -1), place=-1 - key)
+            return key
+
+        return key_of
+
+    def _row_kernel(self) -> tuple[Callable[..., int], tuple[Any, ...]] | None:
+        """A compiled function of one row [d], and what else it takes: the key, or -1 minus the
+        column of a value that is not finite."""
+        return None
 
     def _matrix(self, leaves: Sequence[Leaf]) -> NDArray[Any]:
         """What `_learn` and `_codes` see of a batch."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,7 +15,7 @@ from sibling_replay.grouping.fittable import (
     check_whole,
     refuse_not_finite,
 )
-from sibling_replay.grouping.kernels import grid_cells
+from sibling_replay.grouping.kernels import grid_cell, grid_cells
 
 _MOST_BINS = 65_536
 _ROOM = 2**62  # for the bins of several dimensions in one integer
@@ -95,6 +96,14 @@ class Grid(FittableMap):
         wrong = grid_cells(x, self._dims, self._starts, self._flat, self._radix, self._word, found)
         refuse_not_finite(x, place=int(wrong))
         return found[:, 0] if self._words == 1 else found
+
+    def _single(self, shape: tuple[int, ...]) -> Callable[[NDArray[Any]], Any] | None:
+        if self._words == 1:
+            return super()._single(shape)
+        return lambda obs: self._codes(obs.reshape(1, -1))[0]
+
+    def _row_kernel(self) -> tuple[Callable[..., int], tuple[Any, ...]] | None:
+        return grid_cell, (self._dims, self._starts, self._flat, self._radix)
 
     @property
     def levels(self) -> tuple[int, ...]:

@@ -40,6 +40,22 @@ def moments(x):
     return mean, np.sqrt(squares / n)
 
 
+# A key of one row is computed by one function, whether the row is alone or in a batch. Those for a
+# single key return -1 minus the column of a value that is not finite; keys are not negative.
+
+
+@njit(cache=True)
+def _bin(value, edges, low, high):
+    """How many edges are at or below a value, plus `low`."""
+    while low < high:
+        middle = (low + high) >> 1
+        if edges[middle] <= value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 @njit(cache=True)
 def grid_cells(x, dims, starts, edges, radix, word, out):
     """The bin of each chosen column is how many of its edges are at or below the value; bins are
@@ -52,83 +68,107 @@ def grid_cells(x, dims, starts, edges, radix, word, out):
             value = np.float64(x[i, dims[k]])
             if not abs(value) < np.inf:
                 return i * x.shape[1] + dims[k]
-            low, high = starts[k], starts[k + 1]
-            while low < high:
-                middle = (low + high) >> 1
-                if edges[middle] <= value:
-                    low = middle + 1
-                else:
-                    high = middle
-            out[i, word[k]] = out[i, word[k]] * radix[k] + (low - starts[k])
+            digit = _bin(value, edges, starts[k], starts[k + 1]) - starts[k]
+            out[i, word[k]] = out[i, word[k]] * radix[k] + digit
     return -1
 
 
 @njit(cache=True)
-def _project(x, i, weights, sums):
-    """sums += x[i] @ weights, column by column; many columns of images are zero. Returns -1, or the
-    column of a value that is not finite."""
-    for j in range(x.shape[1]):
-        value = np.float64(x[i, j])
+def grid_cell(row, dims, starts, edges, radix):
+    """The cell of one row, where all bins go into one integer."""
+    code = np.int64(0)
+    for k in range(dims.size):
+        value = np.float64(row[dims[k]])
+        if not abs(value) < np.inf:
+            return -1 - dims[k]
+        code = code * radix[k] + _bin(value, edges, starts[k], starts[k + 1]) - starts[k]
+    return code
+
+
+@njit(cache=True)
+def _project(row, weights, sums):
+    """sums = row @ weights, column by column; many columns of images are zero. Returns 0, or -1
+    minus the column of a value that is not finite."""
+    for k in range(sums.size):
+        sums[k] = 0.0
+    for j in range(row.size):
+        value = np.float64(row[j])
         if value != 0.0:
             if not abs(value) < np.inf:
-                return j
+                return -1 - j
             for k in range(sums.size):
                 sums[k] += value * weights[j, k]
-    return -1
+    return 0
 
 
 @njit(cache=True)
 def projections(x, weights, out):
-    """out = x @ weights."""
+    """out = x @ weights, of finite rows."""
     for i in range(x.shape[0]):
-        out[i, :] = 0.0
-        wrong = _project(x, i, weights, out[i])
-        if wrong >= 0:
-            return i * x.shape[1] + wrong
-    return -1
+        _project(x[i], weights, out[i])
 
 
 @njit(cache=True)
-def hash_bits(x, weights, thresholds, out):
-    """Bit b: on which side of the b-th hyperplane a row lies."""
-    sums = np.empty(thresholds.size)
-    for i in range(x.shape[0]):
-        for k in range(sums.size):
-            sums[k] = 0.0
-        wrong = _project(x, i, weights, sums)
-        if wrong >= 0:
-            return i * x.shape[1] + wrong
-        code = np.int64(0)
+def _hash_row(row, weights, thresholds, sums):
+    code = np.int64(_project(row, weights, sums))
+    if code == 0:
         for k in range(sums.size):
             code |= np.int64(sums[k] >= thresholds[k]) << k
-        out[i] = code
+    return code
+
+
+@njit(cache=True)
+def hash_one(row, weights, thresholds):
+    """Bit b: on which side of the b-th hyperplane a row lies."""
+    return _hash_row(row, weights, thresholds, np.empty(thresholds.size))
+
+
+@njit(cache=True)
+def hash_all(x, weights, thresholds, out):
+    """The same for many. Returns -1, or the place of a value that is not finite."""
+    sums = np.empty(thresholds.size)
+    for i in range(x.shape[0]):
+        out[i] = _hash_row(x[i], weights, thresholds, sums)
+        if out[i] < 0:
+            return i * x.shape[1] - 1 - out[i]
     return -1
 
 
 @njit(cache=True)
-def nearest(x, weights, bias, out):
+def _nearest_row(row, weights, bias, sums):
+    wrong = np.int64(_project(row, weights, sums))
+    if wrong < 0:
+        return wrong
+    best = np.int64(0)
+    least = np.inf
+    for k in range(sums.size):
+        distance = bias[k] - sums[k]
+        if distance < least:
+            best, least = np.int64(k), distance
+    return best
+
+
+@njit(cache=True)
+def nearest_one(row, weights, bias):
     """The centre of least squared distance, the first of several: |x - c|^2 / 2 is
     bias_c - x @ weights_c, but for what is the same for all centres."""
+    return _nearest_row(row, weights, bias, np.empty(bias.size))
+
+
+@njit(cache=True)
+def nearest_all(x, weights, bias, out):
+    """The same for many. Returns -1, or the place of a value that is not finite."""
     sums = np.empty(bias.size)
     for i in range(x.shape[0]):
-        for k in range(sums.size):
-            sums[k] = 0.0
-        wrong = _project(x, i, weights, sums)
-        if wrong >= 0:
-            return i * x.shape[1] + wrong
-        best = 0
-        least = np.inf
-        for k in range(sums.size):
-            distance = bias[k] - sums[k]
-            if distance < least:
-                best, least = k, distance
-        out[i] = best
+        out[i] = _nearest_row(x[i], weights, bias, sums)
+        if out[i] < 0:
+            return i * x.shape[1] - 1 - out[i]
     return -1
 
 
 @njit(cache=True)
 def fold(mean, scale, centres):
-    """What `nearest` takes, of rows as they come, for centres of (x - mean) * scale."""
+    """What `nearest_one` takes, of rows as they come, for centres of (x - mean) * scale."""
     k, d = centres.shape
     weights = np.empty((d, k))
     bias = np.zeros(k)
@@ -181,7 +221,7 @@ def lloyd(z, centres, rounds):
     none, one = np.zeros(d), np.ones(d)
     for _ in range(rounds):
         weights, bias = fold(none, one, centres)
-        nearest(z, weights, bias, found)
+        nearest_all(z, weights, bias, found)
         moved = False
         for i in range(n):
             moved |= found[i] != owner[i]
@@ -201,25 +241,30 @@ def lloyd(z, centres, rounds):
 
 
 @njit(cache=True)
-def cell_means(images, rows, columns, out):
-    """Means over a grid of windows: images [n, before, height, width, after], out [n, before,
-    rows, columns, after]. Windows part the image without overlap."""
-    n, before, height, width, after = images.shape
+def cell_means(images, after, rows, columns, out):
+    """Means over a grid of windows: images [n, before, height, width * after], out [n, before,
+    rows, columns, after]. Windows part the image without overlap. Lines of an image are added up
+    first, which a processor does many values at a time."""
+    n, before, height, line = images.shape
+    width = line // after
+    sums = np.empty(line)
     for i in range(n):
         for b in range(before):
             for r in range(rows):
                 top, bottom = r * height // rows, (r + 1) * height // rows
+                for k in range(line):
+                    sums[k] = np.float64(images[i, b, top, k])
+                for y in range(top + 1, bottom):
+                    for k in range(line):
+                        sums[k] += np.float64(images[i, b, y, k])
                 for c in range(columns):
                     left, right = c * width // columns, (c + 1) * width // columns
-                    for a in range(after):
-                        out[i, b, r, c, a] = 0.0
-                    for y in range(top, bottom):
-                        for x in range(left, right):
-                            for a in range(after):
-                                out[i, b, r, c, a] += np.float64(images[i, b, y, x, a])
                     area = np.float64((bottom - top) * (right - left))
                     for a in range(after):
-                        out[i, b, r, c, a] /= area
+                        total = 0.0
+                        for x in range(left, right):
+                            total += sums[x * after + a]
+                        out[i, b, r, c, a] = total / area
 
 
 @njit(cache=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,8 @@ class KeyMap(ABC):
     rest of its batch, and not on what came before. Siblings always share their action, whether or
     not the map looks at it.
     """
+
+    word: ClassVar[Literal["exact"] | None] = None  # what buffers do in its place
 
     @abstractmethod
     def keys(self, obs: Any, action: Any) -> ArrayLike:
@@ -60,6 +62,13 @@ class KeyMap(ABC):
         """Whether its keys tell actions of a dtype apart as far as is wanted. If not, a buffer adds
         the action to the key."""
         return False
+
+    def single(
+        self, obs: np.dtype[Any], shape: tuple[int, ...], action: np.dtype[Any]
+    ) -> Callable[[NDArray[Any]], Any] | None:
+        """A fast way to the key of one observation, where there is one: a function of contiguous
+        arrays of this dtype and shape. Buffers take it, and only if actions do not matter."""
+        return None
 
     def __call__(self, obs: Any, action: Any) -> Any:
         """The key of one entry: that of a batch of one."""
@@ -99,7 +108,7 @@ def as_key(
     By default "exact" for a strategy that needs groups, else None: no groups.
     """
     if isinstance(key, KeyMap):
-        return key
+        return key if key.word is None else key.word
     if isinstance(key, type) and issubclass(key, KeyMap):
         raise TypeError(f"key is the class {key.__name__}: give a map that was made of it")
     if callable(key):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from sibling_replay.grouping.fittable import (
     refuse_not_finite,
     standardised,
 )
-from sibling_replay.grouping.kernels import fold, lloyd, nearest, spread_centres
+from sibling_replay.grouping.kernels import fold, lloyd, nearest_all, nearest_one, spread_centres
 
 _MOST_CENTRES = 65_536
 _ROWS_A_CENTRE = 32  # of a fit, at the most: more hardly move the centres
@@ -59,6 +60,9 @@ class KMeans(FittableMap):
 
     def _codes(self, x: NDArray[Any]) -> NDArray[np.int64]:
         found = np.empty(len(x), dtype=np.int64)
-        wrong = nearest(x, self._weights, self._bias, found)
+        wrong = nearest_all(x, self._weights, self._bias, found)
         refuse_not_finite(x, place=int(wrong))
         return found
+
+    def _row_kernel(self) -> tuple[Callable[..., int], tuple[Any, ...]] | None:
+        return nearest_one, (self._weights, self._bias)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from sibling_replay.grouping.fittable import (
     refuse_not_finite,
     standardised,
 )
-from sibling_replay.grouping.kernels import hash_bits, projections
+from sibling_replay.grouping.kernels import hash_all, hash_one, projections
 
 _MOST_BITS = 62  # in one integer
 _OFF_CENTRE = 0.3  # the share of fitted observations on one side of a hyperplane, at the least
@@ -62,9 +63,12 @@ class SimHash(FittableMap):
 
     def _codes(self, x: NDArray[Any]) -> NDArray[np.int64]:
         found = np.empty(len(x), dtype=np.int64)
-        wrong = hash_bits(x, self._learnt["weights"], self._learnt["thresholds"], found)
+        wrong = hash_all(x, self._learnt["weights"], self._learnt["thresholds"], found)
         refuse_not_finite(x, place=int(wrong))
         return found
+
+    def _row_kernel(self) -> tuple[Callable[..., int], tuple[Any, ...]] | None:
+        return hash_one, (self._learnt["weights"], self._learnt["thresholds"])
 
     @property
     def levels(self) -> tuple[int, ...]:
