@@ -32,7 +32,7 @@ _FEW_DIMS = 6  # that a grid can fill
 _SMALL = 16 * 16  # pixels of an image that need not be made smaller
 _WINDOWS = (11, 8)  # rows and columns of what larger ones are made
 _BINS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256, 512, 1_024)
-_MOST_BITS, _MOST_CENTRES = 40, 4_096
+_MOST_BITS, _MOST_CENTRES = 40, 1_024
 _CHOSEN = "chosen/"  # before the names of the chosen map's arrays
 
 _log = logging.getLogger(__name__)

@@ -180,30 +180,36 @@ def fold(mean, scale, centres):
 
 
 @njit(cache=True)
-def spread_centres(z, uniforms):
+def spread_centres(columns, uniforms):
     """Rows to start from (k-means++): each next one with probability in proportion to the squared
-    distance to the nearest so far. Fewer than asked for, if there are fewer different rows."""
-    n, d = z.shape
+    distance to the nearest so far. Fewer than asked for, if there are fewer different rows.
+
+    columns: [d, n], so that the distances of many rows are taken at a time.
+    """
+    d, n = columns.shape
     chosen = np.empty(uniforms.size, dtype=np.int64)
-    distances = np.full(n, np.inf)
+    nearest = np.full(n, np.inf)
+    distances = np.empty(n)
     chosen[0] = min(np.int64(uniforms[0] * n), n - 1)
     for k in range(1, uniforms.size):
+        distances[:] = 0.0
+        for j in range(d):
+            centre = columns[j, chosen[k - 1]]
+            for i in range(n):
+                gap = columns[j, i] - centre
+                distances[i] += gap * gap
         total = 0.0
         for i in range(n):
-            distance = 0.0
-            for j in range(d):
-                gap = z[i, j] - z[chosen[k - 1], j]
-                distance += gap * gap
-            distances[i] = min(distances[i], distance)
-            total += distances[i]
+            nearest[i] = min(nearest[i], distances[i])
+            total += nearest[i]
         if not total > 0.0:
             return chosen[:k]
         target = uniforms[k] * total
         last = np.int64(-1)
         for i in range(n):
-            if distances[i] > 0.0:  # so never the same row twice, whatever rounding does
+            if nearest[i] > 0.0:  # so never the same row twice, whatever rounding does
                 last = i
-                target -= distances[i]
+                target -= nearest[i]
                 if target < 0.0:
                     break
         chosen[k] = last
@@ -211,17 +217,16 @@ def spread_centres(z, uniforms):
 
 
 @njit(cache=True)
-def lloyd(z, centres, rounds):
-    """Move centres, in place, to the means of the rows nearest to them, until none moves. One
-    without rows stays."""
-    n, d = z.shape
+def lloyd(x, mean, scale, centres, rounds):
+    """Move centres of (x - mean) * scale, in place, to the means of the rows nearest to them, until
+    none moves. One without rows stays."""
+    n, d = x.shape
     k = centres.shape[0]
     owner = np.full(n, -1)
     found = np.empty(n, dtype=np.int64)
-    none, one = np.zeros(d), np.ones(d)
     for _ in range(rounds):
-        weights, bias = fold(none, one, centres)
-        nearest_all(z, weights, bias, found)
+        weights, bias = fold(mean, scale, centres)
+        nearest_all(x, weights, bias, found)
         moved = False
         for i in range(n):
             moved |= found[i] != owner[i]
@@ -233,11 +238,11 @@ def lloyd(z, centres, rounds):
         for i in range(n):
             counts[owner[i]] += 1.0
             for j in range(d):
-                sums[owner[i], j] += z[i, j]
+                sums[owner[i], j] += np.float64(x[i, j])
         for c in range(k):
             if counts[c] > 0.0:
                 for j in range(d):
-                    centres[c, j] = sums[c, j] / counts[c]
+                    centres[c, j] = (sums[c, j] / counts[c] - mean[j]) * scale[j]
 
 
 @njit(cache=True)

@@ -19,9 +19,9 @@ from sibling_replay.grouping.fittable import (
 from sibling_replay.grouping.kernels import fold, lloyd, nearest_all, nearest_one, spread_centres
 
 _MOST_CENTRES = 65_536
-_ROWS_A_CENTRE = 32  # of a fit, at the most: more hardly move the centres
-_LEAST_ROWS = 2_048
-_ROUNDS = 20
+# Rows a centre that a fit looks at, and that centres start from: more hardly move them.
+_ROWS_A_CENTRE, _START_ROWS, _LEAST_ROWS = 16, 4, 2_048
+_ROUNDS = 12
 
 
 @dataclass(eq=False, repr=False)
@@ -41,12 +41,11 @@ class KMeans(FittableMap):
     def _learn(self, x: NDArray[Any], unit: NDArray[np.int64]) -> None:
         rng = np.random.default_rng(self.seed)
         mean, scale = standardised(x, unit)
-        most = max(_LEAST_ROWS, _ROWS_A_CENTRE * self.k)
-        if len(x) > most:
-            x = x[np.sort(rng.choice(len(x), most, replace=False))]
-        z = (x - mean) * scale
-        centres = z[spread_centres(z, rng.random(self.k))]
-        lloyd(z, centres, _ROUNDS)
+        rows = _some(x, _ROWS_A_CENTRE * self.k, rng)
+        start = (_some(rows, _START_ROWS * self.k, rng) - mean) * scale
+        chosen = spread_centres(np.ascontiguousarray(start.T), rng.random(self.k))
+        centres = np.ascontiguousarray(start[chosen])
+        lloyd(rows, mean, scale, centres, _ROUNDS)
         self._learnt = {"mean": mean, "scale": scale, "centres": centres}
 
     def _complete(self, width: int) -> None:
@@ -66,3 +65,9 @@ class KMeans(FittableMap):
 
     def _row_kernel(self) -> tuple[Callable[..., int], tuple[Any, ...]] | None:
         return nearest_one, (self._weights, self._bias)
+
+
+def _some(x: NDArray[Any], count: int, rng: np.random.Generator) -> NDArray[Any]:
+    """So many rows, in their order, or all if they are fewer."""
+    count = max(count, _LEAST_ROWS)
+    return x if len(x) <= count else x[np.sort(rng.choice(len(x), count, replace=False))]

@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sibling_replay.grouping.key_map import KeyMap, checked_keys
 
+_FEW_COLUMNS = 4
+
 
 @dataclass(frozen=True)
 class Support:
@@ -71,8 +73,12 @@ def group_numbers(keys: ArrayLike, action: Any = None) -> NDArray[np.int64]:
         actions = np.asarray(action)
         if actions.dtype.kind != "f":
             columns.append(actions.reshape(len(actions), -1).astype(np.int64))
-    numbers = np.zeros(len(columns[0]), dtype=np.int64)
-    for column in np.concatenate(columns, axis=1).T:
+    whole = np.ascontiguousarray(np.concatenate(columns, axis=1))
+    if whole.shape[1] > _FEW_COLUMNS:  # sorting rows takes longer than looking them up
+        seen: dict[bytes, int] = {}
+        return np.array([seen.setdefault(row.tobytes(), len(seen)) for row in whole], np.int64)
+    numbers = np.zeros(len(whole), dtype=np.int64)
+    for column in whole.T:
         _, found = np.unique(column, return_inverse=True)
         _, numbers = np.unique(numbers * (found.max(initial=0) + 1) + found, return_inverse=True)
     return numbers
@@ -82,9 +88,8 @@ def explained(groups: NDArray[np.int64], values: ArrayLike) -> float:
     """The share of the variance of the ranks of values that lies between groups, beyond what as
     many random groups would explain (adjusted R^2). 0 where all values are equal or all groups are
     single entries."""
-    from scipy.stats import rankdata
-
-    ranks = rankdata(values)
+    _, places, counts = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - 0.5 * counts)[places]  # of equal values the middle
     ranks -= ranks.mean()
     sizes = np.bincount(groups)
     total, spare = float(ranks @ ranks), ranks.size - np.count_nonzero(sizes)
