@@ -27,7 +27,16 @@ ROWS: list[set[str]] = [
     {"checkpoint"},
     {"grouping"},  # what a buffer's `key` is, so below it; its maps have files, so above those
     {"diagnostics"},
-    {"schema", "staging", "cells", "draw_statistics", "sampling", "buffer", "slot_sampler"},
+    {
+        "schema",
+        "staging",
+        "keying",
+        "cells",
+        "draw_statistics",
+        "sampling",
+        "buffer",
+        "slot_sampler",
+    },
     {"testing"},  # the public kit for strategies
     {"training"},
     {"integrations", "running"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -19,24 +20,32 @@ from sibling_replay.checkpoint import (
     rebuilt,
     write_state,
 )
+from sibling_replay.draw_statistics import DrawStatistics
+from sibling_replay.grouping.auto import Choice
 from sibling_replay.grouping.key_map import Key, KeyFunction, KeyMap, PerRow, as_key
-from sibling_replay.replay.arrays import I64, U8
+from sibling_replay.keying import (
+    Fitting,
+    Keying,
+    SavedMap,
+    refuse_mixed_actions,
+    saved_map,
+    take_saved_map,
+)
+from sibling_replay.replay.arrays import I64
 from sibling_replay.replay.batch import Batch
 from sibling_replay.replay.memory import Memory, append
-from sibling_replay.replay.one_action import find_mixed_actions
 from sibling_replay.replay.payload import Field, Layout
-from sibling_replay.replay.regroup import move_entries
+from sibling_replay.replay.regroup import group_anew, move_entries
 from sibling_replay.rng import Uniforms, own_generator
 from sibling_replay.sampling import Sampling, fill_memory
 from sibling_replay.schema import (
     GROUP_KEY,
     TRANSITION,
     check_fields,
-    field_of_key,
     fields_of_env,
     form_of,
 )
-from sibling_replay.staging import Staging, as_array
+from sibling_replay.staging import as_array
 from sibling_replay.strategies import Strategy
 from sibling_replay.strategies.over_memory import write_batch
 from sibling_replay.strategies.replay_by import kept_for
@@ -53,22 +62,22 @@ class ReplayBuffer(Sampling):
     key: what makes two transitions siblings. "exact": equal observation and action. A `KeyMap`, or
         a function key(obs, action) -> number or array: equal keys and equal action. "given": equal
         `group` handed to `add`. None: no groups. By default "exact" for sibling strategies and
-        None for the others.
+        None for the others. A map that is not fitted, such as `Auto()` of `grouping`, is fitted
+        to the buffer's first entries; a copy of it, so that several buffers may be given it.
     seed: of the buffer's own random stream. A Generator is copied as it stands, so what you draw
         from it later is no part of the stream.
 
     Siblings always share their action: the buffer adds it to the key, so a map or a function may
-    look at the observation alone. (Groups given by number may mix actions for SiblingSample; the
-    others, which train an entry toward outcomes of its siblings, refuse that.)
+    look at the observation alone. (But maps of `grouping` bin actions that are real numbers. Groups
+    given by number may mix actions for SiblingSample; the others, which train an entry toward
+    outcomes of its siblings, refuse that.)
     A map gets observations and actions as they are stored, with an entry in each row, once a call
     of `add` or `extend`. A function is called row by row with one of each: arrays of the field's
     dtype and shape, and NumPy scalars where the shape is (), as for a Discrete space. Bins of
-    CartPole's observation, for instance:
+    CartPole's observation, by a map that fits them itself and by a function:
 
-        edges = [np.linspace(-2, 2, 9), np.linspace(-2, 2, 9), np.linspace(-0.2, 0.2, 9),
-                 np.linspace(-2, 2, 9)]
-        ReplayBuffer.for_env(env, 50_000, SiblingSample(),
-            key=lambda obs, action: [np.digitize(x, e) for x, e in zip(obs, edges)])
+        ReplayBuffer.for_env(env, 50_000, SiblingSample(), key=Grid(4))
+        ReplayBuffer.for_env(env, 50_000, SiblingSample(), key=lambda obs, action: obs.round(1))
     """
 
     def __init__(
@@ -81,24 +90,27 @@ class ReplayBuffer(Sampling):
         seed: int | np.random.SeedSequence | np.random.Generator | None = None,
     ) -> None:
         super().__init__(capacity, strategy)
-        self._key = as_key(key, strategy.needs.groups, strategy.name)
+        given = as_key(key, strategy.needs.groups, strategy.name)
         self._fields = check_fields(fields)
-        stored = dict(self._fields)
-        key_fields: tuple[str, ...] = ("obs", "action")
-        if isinstance(self._key, KeyMap):
-            stored[GROUP_KEY] = field_of_key(self._key, self._fields)
-            key_fields = ("action", GROUP_KEY)
-        elif self._key == "given":
-            stored[GROUP_KEY] = Field(np.dtype(np.int64))
-            key_fields = (GROUP_KEY,)
-        self._layout = Layout.of(stored, key_fields)
-        borrows = strategy.needs.other_outcomes or strategy.needs.averages
-        self._one_action = self._key == "given" and borrows  # in a group
-        self._staging = Staging(self._layout, tuple(stored), self._key)
-        self._stage = self._staging.stage
-        self._plain = len(stored) == len(TRANSITION)
+        self._fitting = Fitting.of(given, self.capacity)
+        self._key_by(Keying(given, self._fields))
         self._use(self._new_memory(), Uniforms(own_generator(seed)))
         self._keeps = self._memory.keeps
+
+    def _key_by(self, keying: Keying) -> None:
+        """Make keys, and rows with them, in this way from now on."""
+        self._keying = keying
+        self._key, self._layout, self._staging = keying.key, keying.layout, keying.staging
+        needs = self.strategy.needs
+        self._one_action = self._key == "given" and (needs.other_outcomes or needs.averages)
+        self._stage = self._staging.stage
+        self._plain = len(self._layout.fields) == len(TRANSITION)
+        self._mapped = keying.maps and len(self._fields) == len(TRANSITION)  # but for its key plain
+        self._statistics = DrawStatistics(
+            self.strategy.name,
+            warn=needs.groups and keying.awaited is None,
+            mapped=isinstance(self._key, KeyMap),
+        )
 
     @classmethod
     def for_env(
@@ -142,12 +154,17 @@ class ReplayBuffer(Sampling):
         """
         if self._plain and not extra and group is None:
             block = self._stage(obs, action, reward, next_obs, terminated, truncated)
+        elif self._mapped and not extra and group is None:
+            key = self._staging.key_of(self._key, obs, action)  # type: ignore[arg-type]
+            block = self._stage(obs, action, reward, next_obs, terminated, truncated, key)
         else:
             further = self._staging.further(extra, group, obs, action, many=False)
             block = self._stage(obs, action, reward, next_obs, terminated, truncated, *further)
             if self._one_action:
-                self._refuse_mixed_actions(block, 1)
+                refuse_mixed_actions(self._memory, self.strategy.name, block, 1)
         append(self._memory.handle, block, 1, *self._keeps)
+        if self._fitting.due is not None:
+            self._fit_if_due()
 
     def extend(
         self,
@@ -167,28 +184,50 @@ class ReplayBuffer(Sampling):
             values += self._staging.further(extra, group, obs, action, many=True)
         block, count = self._staging.stage_many(values)
         if self._one_action:
-            self._refuse_mixed_actions(block, count)
+            refuse_mixed_actions(self._memory, self.strategy.name, block, count)
         append(self._memory.handle, block, count, *self._keeps)
+        if self._fitting.due is not None:
+            self._fit_if_due()
 
-    def _refuse_mixed_actions(self, block: U8, count: int) -> None:
-        """Raise for a group number that would stand for two actions: of entries that are stored
-        when the call comes, or that come with it."""
-        found = find_mixed_actions(self._memory, block, count)
-        if found is None:
+    def _fit_if_due(self) -> None:
+        """Fit the map to what is stored, and group all of it anew, once there is enough."""
+        if self._fitting.due is None or len(self) < self._fitting.due:
             return
-        place, other, in_block = found
-        columns, _ = self._layout.columns(count)
-        group, action = (
-            np.ndarray(shape, dtype, block, offset)
-            for shape, dtype, offset in (columns[GROUP_KEY], columns["action"])
-        )
-        held = action[other] if in_block else self._memory.read(np.array([other]))["action"][0]
-        raise ValueError(
-            f"group {group[place]} has action {held} and was given for action {action[place]}, "
-            f"too: {self.strategy.name} trains an entry toward outcomes of its siblings, "
-            f"so siblings must share their action. Give each action groups of its own (group * "
-            f"number of actions + action, say), or use SiblingSample. Nothing was stored."
-        )
+        try:
+            self._regroup(self._fitting.fitted(self._memory, self.capacity))
+        except ValueError as error:  # NaN, say, which equal observations may have
+            self._fitting.due = None
+            warnings.warn(f"siblings stay those of {self._key!r}: {error}", stacklevel=3)
+
+    def rekey(self, key: KeyMap | KeyFunction | Literal["exact"]) -> None:
+        """Group everything that is stored anew, by another key, as if it had come with it.
+
+        Slots, masses, a strategy's columns and the random stream stay as they are; batches drawn
+        before refresh the slots they trained, not whole groups. The score of a group, where a
+        strategy keeps any, is the mean of those its members had. An unfitted map is fitted first;
+        `Auto` goes on choosing.
+        """
+        if self._key is None:
+            raise ValueError("this buffer keeps no groups: there is nothing to group anew")
+        given = as_key(key, True, self.strategy.name)
+        if given == "given" or given is None:
+            raise ValueError(f"a buffer can be grouped anew by a map or function, not by {key!r}")
+        fitting = Fitting.of(given, self.capacity)
+        if fitting.template is not None:
+            if len(self) == 0:
+                raise ValueError(f"{given!r} is not fitted, and there is nothing to fit it to")
+            given = fitting.fitted(self._memory, self.capacity)
+        self._regroup(given)
+        self._fitting = fitting
+
+    def _regroup(self, key: Literal["exact", "given"] | KeyMap | None) -> None:
+        """Replace the memory by one with groups of another key. Nothing changes if that fails."""
+        keying = Keying(key, self._fields)
+        memory = self._new_memory(keying.layout)
+        keying.write_rows(self._memory, memory)
+        group_anew(self._memory, memory)
+        self._key_by(keying)
+        self._use_regrouped(memory)
 
     def batch_of(self, slots: ArrayLike) -> Batch:
         """The entries in slots of your choosing, as a batch with weights of one.
@@ -248,17 +287,35 @@ class ReplayBuffer(Sampling):
         """How often each slot has been filled."""
         return self._memory.generations()
 
+    @property
+    def key_choices(self) -> tuple[Choice, ...]:
+        """What `Auto` has chosen so far, and why; the last is in use."""
+        return tuple(self._fitting.choices)
+
+    def _words_of_key(self) -> tuple[str, str]:
+        return self._keying.words()
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to a file, atomically."""
-        write_state(path, self._header(), self._memory.arrays())
+        of_key = saved_map(self._key, self._fitting)[1]
+        write_state(path, self._header(), {**self._memory.arrays(), **of_key})
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), **saved_map(self._key, self._fitting)[1]}
 
     @classmethod
     def load(
         cls, path: str | os.PathLike[str], *, key: KeyMap | KeyFunction | None = None
     ) -> ReplayBuffer:
-        """The buffer in a file. No file holds a key map or function: give it again."""
+        """The buffer in a file. Key functions, and maps that are your own code, are in no file:
+        give them again."""
         header, arrays = read_state(path)
+        saved = take_saved_map(header, arrays)
+        if saved is not None and (key is None or saved.fitting.same_options(key)):
+            key = saved.key
         buffer = rebuilt(cls, path, header, arrays, key)
+        if saved is not None and key is saved.key:
+            buffer._fitting = saved.fitting
         # In the new buffer's own memory: a second one would add the state's size to the peak.
         buffer._restore(header, arrays, buffer._memory)
         return buffer
@@ -279,9 +336,17 @@ class ReplayBuffer(Sampling):
         """Continue where `state` was taken. One that does not fit leaves the buffer as it is.
 
         Where `key` is a map, the groups of the state may also have been given by number, if they
-        are the groups that the map makes.
+        are the groups that the map makes. A map that this buffer fits itself is that of the state
+        from then on.
         """
         header = state.get("header") if isinstance(state, Mapping) else None
+        if isinstance(header, Mapping):
+            arrays = {name: array for name, array in state.items() if name != "header"}
+            saved = take_saved_map(header, arrays)
+            state = {"header": header, **arrays}
+            if saved is not None and saved.fitting.same_options(self._fitting.template):
+                self._continue_from(state, saved)
+                return
         given = isinstance(header, Mapping) and header.get("key") == "given"
         if not given or not isinstance(self._key, KeyMap) or isinstance(self._key, PerRow):
             super().load_state_dict(state)
@@ -297,12 +362,20 @@ class ReplayBuffer(Sampling):
             raise StateError(f"the state's groups were given, and {self._key!r} makes others")
         self._use(memory, old._uniforms)
 
+    def _continue_from(self, state: Mapping[str, Any], saved: SavedMap) -> None:
+        """Take over a state with the map in it."""
+        other = ReplayBuffer(self._fields, self.capacity, self.strategy, key=saved.key)
+        super(ReplayBuffer, other).load_state_dict(state)
+        self._key_by(other._keying)
+        self._use(other._memory, other._uniforms)
+        self._fitting = saved.fitting
+
     def __getstate__(self) -> dict[str, Any]:
         """For `copy` and `pickle`. The kernels find their arrays by address, so a copy must make
         arrays of its own."""
         return {
             "arguments": (dict(self._fields), self.capacity, self.strategy),
-            "key": self._key,
+            "key": self._key if self._fitting.template is None else self._fitting.template,
             "state": self.state_dict(),
         }
 
@@ -316,7 +389,7 @@ class ReplayBuffer(Sampling):
             "capacity": self.capacity,
             "strategy": self.strategy.name,
             "options": self.strategy.options(),
-            **self._key_header(),
+            **self._keying.header(self._fitting),
             "fields": {name: form_of(field) for name, field in self._fields.items()},
             "bounds": {n: list(f.bounds) for n, f in self._fields.items() if f.bounds is not None},
             "uniforms": self._uniforms.state_dict(),
@@ -325,13 +398,4 @@ class ReplayBuffer(Sampling):
     @property
     def key_kind(self) -> Literal["exact", "given", "function", "map"] | None:
         """What makes siblings, in a word; None without groups."""
-        if not isinstance(self._key, KeyMap):
-            return self._key
-        return "function" if isinstance(self._key, PerRow) else "map"
-
-    def _key_header(self) -> dict[str, Any]:
-        """What makes siblings, as far as a file can tell."""
-        if not isinstance(self._key, KeyMap):
-            return {"key": self._key, "key_form": None}
-        found = {"key": self.key_kind, "key_form": form_of(self._layout.fields[GROUP_KEY])}
-        return found if self.key_kind == "function" else {**found, "key_digest": self._key.digest}
+        return self._keying.kind

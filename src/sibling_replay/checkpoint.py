@@ -250,8 +250,9 @@ def _take_lock(path: Path) -> int:
 def compare_headers(saved: Mapping[str, Any], own: Mapping[str, Any]) -> None:
     """Raise for the first thing in which a saved state is of another buffer."""
     for name in own:
-        # Where the random stream stands is what a state may change; bounds are of what is to come.
-        if name in ("uniforms", "bounds"):
+        # Where the random stream stands is what a state may change; bounds are of what is to come;
+        # a key map is compared by its digest.
+        if name in ("uniforms", "bounds", "key_map"):
             continue
         if name not in saved:
             raise StateError(f"the state's header lacks {name!r}")
@@ -315,7 +316,7 @@ def rebuilt(
             raise StateError(
                 f"{path} has schema version {header['version']}, expected {SCHEMA_VERSION}"
             )
-        if (header["key"] in KEY_KINDS) != (key is not None):
+        if "key_map" not in header and (header["key"] in KEY_KINDS) != (key is not None):
             raise StateError(
                 f"{path} was saved with a key {header['key']}: give it to `load`"
                 if header["key"] in KEY_KINDS

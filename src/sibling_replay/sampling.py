@@ -17,8 +17,9 @@ from sibling_replay.checkpoint import (
     restored_uniforms,
 )
 from sibling_replay.draw_statistics import DrawStatistics
+from sibling_replay.grouping.support import Support, support_of_groups
 from sibling_replay.replay.arrays import F64, I64
-from sibling_replay.replay.batch import Batch
+from sibling_replay.replay.batch import Batch, Outcomes
 from sibling_replay.replay.memory import Memory
 from sibling_replay.replay.opened import DROPPED, MAX_PRIORITY
 from sibling_replay.rng import Uniforms
@@ -30,6 +31,7 @@ from sibling_replay.staging import (
 )
 from sibling_replay.strategies import Law, Strategy, View
 from sibling_replay.strategies.guard import checked_law
+from sibling_replay.strategies.recipe import GROUP_MEAN
 from sibling_replay.strategies.registry import require_strategy
 from sibling_replay.strategies.replay_by import replay_by
 
@@ -68,9 +70,17 @@ class Sampling(ABC):
         """Take over a memory and a random stream. Batches drawn from another memory are refused."""
         self._memory = memory
         self._source = weakref.ref(memory)
+        self._earlier: tuple[object, ...] = ()  # of memories with these entries in other groups
         self._uniforms = uniforms
         self._filled = False  # known to hold an entry
         self._largest_batch = _LARGEST_BATCH_BYTES // memory.new_batch(1).plan.dtype.itemsize
+
+    def _use_regrouped(self, memory: Memory) -> None:
+        """Go on with a memory that has the same entries in other groups. Batches drawn before are
+        still good."""
+        earlier = (*self._earlier, self._source)
+        self._use(memory, self._uniforms)
+        self._earlier = earlier
 
     def sample(self, batch_size: int, beta: float = 0.4) -> Batch:
         """Draw a minibatch by the strategy, with importance weights of exponent beta."""
@@ -102,6 +112,19 @@ class Sampling(ABC):
         """
         return self._statistics.means()
 
+    def support(self) -> Support:
+        """How well the groups are filled: how many there are, entries of the median one, what makes
+        them and why. Where nearly every entry is alone, or nearly all are in one group, the sibling
+        strategies correct nothing."""
+        if not self._memory.grouped:
+            raise ValueError("this buffer keeps no groups")
+        groups = self._memory.index.items[0, self._memory.live_slots]
+        return support_of_groups(groups, *self._words_of_key())
+
+    def _words_of_key(self) -> tuple[str, str]:
+        """What makes siblings, and why that, where it is known."""
+        return "", ""
+
     def update_priorities(self, batch: Batch, td_errors: ArrayLike, **signals: ArrayLike) -> None:
         """Refresh priorities with the TD errors: target minus value, of either sign, from before
         the optimizer step and before weighting.
@@ -115,10 +138,18 @@ class Sampling(ABC):
             raise TypeError(f"expected the batch that the TD errors are of, not {batch!r}")
         plan = batch.plan
         if plan.source is not self._source:
-            raise ValueError("this batch was not drawn from this buffer as it is now")
+            self._accept_earlier(batch)
         given = td_errors_as_array(td_errors, plan.shape)
         noted = self._signals(signals, plan.shape) if signals or self._awaited else _NO_SIGNALS
         self._replay.refresh(self._memory, batch, given, noted)
+
+    def _accept_earlier(self, batch: Batch) -> None:
+        """Refuse a batch of another memory, unless that had the same entries in other groups."""
+        if not any(batch.plan.source is source for source in self._earlier):
+            raise ValueError("this batch was not drawn from this buffer as it is now")
+        recipe, outcomes = self.strategy.recipe, batch.outcomes
+        if isinstance(outcomes, Outcomes) and recipe is not None and recipe.trained == GROUP_MEAN:
+            outcomes.remembered = None  # groups that are no more: the trained slots are refreshed
 
     def _signals(self, given: Mapping[str, ArrayLike], shape: tuple[int, ...]) -> dict[str, F64]:
         """The signals as arrays, or an error that names what is missing, unknown or unfit."""

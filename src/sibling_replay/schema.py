@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from numpy.typing import NDArray
 
 from sibling_replay.grouping.key_map import KeyMap, checked_keys
 from sibling_replay.replay.batch import HEADER, Batch
@@ -87,11 +88,18 @@ def check_fields(fields: Mapping[str, Field]) -> dict[str, Field]:
 
 def field_of_key(key: KeyMap, fields: Mapping[str, Field]) -> Field:
     """The form of a map's keys, learnt by calling it once, for a single entry of zeros."""
-    zeros = [np.zeros((1, *fields[name].shape), fields[name].dtype) for name in ("obs", "action")]
-    found = checked_keys(key, *zeros)
+    found = checked_keys(key, *zero_entry(fields))
     # Of whatever integer type zeros gave: others may give a wider one.
     dtype = np.dtype(np.int64) if found.dtype.kind in "iu" else found.dtype
     return Field(dtype, found.shape[1:])
+
+
+def zero_entry(fields: Mapping[str, Field]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """A batch of one entry of zeros: its observation and its action."""
+    obs, action = (
+        np.zeros((1, *fields[name].shape), fields[name].dtype) for name in ("obs", "action")
+    )
+    return obs, action
 
 
 def form_of(field: Field) -> list[Any]:

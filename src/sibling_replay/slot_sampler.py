@@ -12,6 +12,7 @@ from sibling_replay.cells import cells_of
 from sibling_replay.checkpoint import SCHEMA_VERSION
 from sibling_replay.replay.arrays import F64, I64, U8
 from sibling_replay.replay.memory import MOST_ADDED, Memory
+from sibling_replay.replay.regroup import group_anew
 from sibling_replay.replay.slots import SlotMemory, layout_of_keys, put_rows, remove_slots
 from sibling_replay.rng import Uniforms, own_generator
 from sibling_replay.sampling import Sampling
@@ -104,6 +105,29 @@ class SlotSampler(Sampling):
             changed = self._differ(places, rows)
             places, rows = places[changed], rows[changed]
         put_rows(self._memory.handle, places, rows, *self._memory.keeps)
+
+    def rekey(self, keys: ArrayLike | tuple[ArrayLike, ...]) -> None:
+        """Group everything anew, by other keys: those of `live_slots`, in their order.
+
+        Masses, outcomes, a strategy's columns, the clock and the random stream stay as they are,
+        and draws from before can still be refreshed (see `ReplayBuffer.rekey`).
+        """
+        live = self.live_slots
+        cells = cells_of("keys", keys, live.size)
+        if not self._memory.grouped or cells.shape[1] == 0:
+            raise ValueError("there is nothing to group anew by: neither keys nor groups may lack")
+        if not self._knows_widths:
+            return
+        before, widths = self._widths, (cells.shape[1], self._widths[1])
+        outcomes = self._memory.rows[live].view(np.uint8)[:, before[0] :]
+        self._widths = widths
+        memory = self._new_memory()
+        rows = memory.rows.view(np.uint8).reshape(self.capacity, -1)
+        rows[live, : widths[0]] = cells
+        stored = memory.layout.outcome_bytes - widths[0]
+        rows[live, widths[0] : widths[0] + stored] = outcomes[:, :stored]
+        group_anew(self._memory, memory)
+        self._use_regrouped(memory)
 
     def changed(
         self,

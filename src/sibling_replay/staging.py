@@ -58,6 +58,11 @@ class Staging:
         self._fields = layout.fields
         self._key = key
         self._map = key if isinstance(key, KeyMap) else None  # asking that takes long at every add
+        obs, action = (self._fields[name] for name in ("obs", "action"))
+        self._obs_dtype, self._obs_shape = obs.dtype, obs.shape
+        self._single = (
+            None if self._map is None else self._map.single(obs.dtype, obs.shape, action.dtype)
+        )
         self._extra = tuple(n for n in self._names if n not in (*TRANSITION, GROUP_KEY))
         self.block: U8 = np.zeros(layout.columns(1)[1], dtype=np.uint8)  # used for every transition
         # Values of one transition, in the order of `names`, to their block.
@@ -219,12 +224,20 @@ class Staging:
         if group is not None:
             return (*values, group)
         if self._map is not None:
-            keyed = self._keys_of if many else self._key_of
+            keyed = self._keys_of if many else self.key_of
             return (*values, keyed(self._map, obs, action))
         return values
 
-    def _key_of(self, key: KeyMap, obs: Any, action: Any) -> Any:
+    def key_of(self, key: KeyMap, obs: Any, action: Any) -> Any:
         """The key of one transition: a map is given observations and actions as they are stored."""
+        if (
+            self._single is not None
+            and type(obs) is np.ndarray
+            and obs.dtype is self._obs_dtype
+            and obs.shape == self._obs_shape
+            and obs.flags.c_contiguous
+        ):
+            return self._single(obs if obs.dtype.kind != "b" else obs.view(np.uint8) != 0)
         return key(
             _as_stored(self._element("obs", obs))[()],
             _as_stored(self._element("action", action))[()],

@@ -7,10 +7,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+
+class MapState(NamedTuple):
+    """A map as a file holds it."""
+
+    spec: dict[str, Any]  # plain data: its kind, options and the form of its observations
+    arrays: dict[str, NDArray[Any]]  # what it has learnt
 
 
 class KeyMap(ABC):
@@ -20,6 +27,8 @@ class KeyMap(ABC):
     rest of its batch, and not on what came before. Siblings always share their action, whether or
     not the map looks at it.
     """
+
+    word: ClassVar[Literal["exact"] | None] = None  # what buffers do in its place
 
     @abstractmethod
     def keys(self, obs: Any, action: Any) -> ArrayLike:
@@ -33,6 +42,33 @@ class KeyMap(ABC):
         """Names what the map computes, options and weights included; empty if nothing does. A state
         saved with one map is refused by another."""
         return ""
+
+    def state(self) -> MapState | None:
+        """The map as plain data and arrays, of which `grouping.saved.map_from_state` makes it
+        again; None for a map that is code, which no file holds."""
+        return None
+
+    @property
+    def fitted(self) -> bool:
+        """Whether it can make keys. A buffer fits those that cannot yet."""
+        return True
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether keys are equal for equal observations only."""
+        return False
+
+    def covers(self, action: np.dtype[Any]) -> bool:
+        """Whether its keys tell actions of a dtype apart as far as is wanted. If not, a buffer adds
+        the action to the key."""
+        return False
+
+    def single(
+        self, obs: np.dtype[Any], shape: tuple[int, ...], action: np.dtype[Any]
+    ) -> Callable[[NDArray[Any]], Any] | None:
+        """A fast way to the key of one observation, where there is one: a function of contiguous
+        arrays of this dtype and shape. Buffers take it, and only if actions do not matter."""
+        return None
 
     def __call__(self, obs: Any, action: Any) -> Any:
         """The key of one entry: that of a batch of one."""
@@ -72,7 +108,7 @@ def as_key(
     By default "exact" for a strategy that needs groups, else None: no groups.
     """
     if isinstance(key, KeyMap):
-        return key
+        return key if key.word is None else key.word
     if isinstance(key, type) and issubclass(key, KeyMap):
         raise TypeError(f"key is the class {key.__name__}: give a map that was made of it")
     if callable(key):

@@ -272,7 +272,7 @@ def _leave_outcome(handle, slot):
 
 
 @inner()
-def _join_outcome(handle, slot, group, rows, row):
+def join_outcome(handle, slot, group, rows, row):
     outcomes = open_outcomes(handle)
     outcome = intern(open_keys(handle, OUTCOME_KEYS), outcomes, rows, row)
     if outcomes.vec[outcome, 0] == 0:
@@ -322,7 +322,7 @@ def place(handle, index, keys, rows, slot, row, h, grouped, counting, noting):
     else:
         group = intern_hashed(keys, groups_of(index), rows, row, h)
         if counting is not None:
-            _join_outcome(handle, slot, group, rows, row)
+            join_outcome(handle, slot, group, rows, row)
         _store(rows, slot, row)
         insert(index, slot, group, mass)
         if noting is not None:

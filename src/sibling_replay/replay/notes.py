@@ -191,6 +191,26 @@ def write_scores(notes, index, groups, scores):
         set_leaf(notes, index, groups[i])
 
 
+@njit(cache=True)
+def regroup_notes(notes, index, slots, scores):
+    """Sums and scores of groups made anew; the columns stay as they are. `scores` has, for each of
+    the slots, that of the group it was in: a group gets the mean over its members, so one that
+    stays whole keeps its own."""
+    if notes.changes.size > 0:
+        for group in range(notes.changes.size):
+            if index.vec[group, 0] > 0:
+                _sum_afresh(notes, index, group)
+    if notes.scores.size > 0:
+        seen = np.zeros(notes.scores.size)
+        for i in range(slots.size):
+            group = index.items[0, slots[i]]
+            seen[group] += 1.0
+            notes.scores[group] += (scores[i] - notes.scores[group]) / seen[group]
+        for group in range(notes.scores.size):
+            if index.vec[group, 0] > 0:
+                set_leaf(notes, index, group)
+
+
 def check_notes(notes: Notes, groups: I64, sizes: I64) -> tuple[bool, str]:
     """Whether sums and leaves are those of the columns and scores. `groups` are of every slot, -1
     where it is empty or there are none; `sizes` of every group."""

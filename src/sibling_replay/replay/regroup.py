@@ -1,6 +1,8 @@
-"""Entries moved to a memory of another layout, whose keys tell as many entries apart, or more.
+"""Entries moved to a memory with other keys.
 
-Slots, masses, counts and, for groups that stay whole, everything that a draw reads stay the same.
+`move_entries`: keys that tell as many entries apart, or more. Slots, masses, counts and, for groups
+that stay whole, everything that a draw reads stay the same. `group_anew`: any keys. Slots, masses,
+counts and columns stay the same, groups are made as if the entries had come one by one.
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sibling_replay.replay.arrays import I64
-from sibling_replay.replay.index import assign, groups_of, look_up_groups
-from sibling_replay.replay.intern import enter_keys, hash_key
-from sibling_replay.replay.memory import Memory, evict, place
+from sibling_replay.replay.index import assign, groups_of, insert, look_up_groups
+from sibling_replay.replay.intern import enter_keys, hash_key, intern_hashed
+from sibling_replay.replay.memory import Memory, evict, join_outcome, place
+from sibling_replay.replay.notes import regroup_notes
 from sibling_replay.replay.opened import (
     ADDED,
     KEYS,
@@ -55,7 +58,7 @@ def move_entries(old: Memory, new: Memory, columns: Mapping[str, NDArray[Any]]) 
 
 def _in_mixed_groups(memory: Memory) -> I64:
     """The slots, oldest entry first, of groups whose entries differ in their key."""
-    slots = (memory.added - memory.live + np.arange(memory.live)) % memory.capacity
+    slots = _oldest_first(memory)
     groups = memory.groups[slots]
     keys = np.ascontiguousarray(memory.rows[slots].view(np.uint8)[:, : memory.layout.key_bytes])
     _, numbers = np.unique(keys.view(f"V{keys.shape[1]}"), return_inverse=True)
@@ -85,3 +88,46 @@ def _place_anew(handle, slots, grouped, counting, noting):
     groups = np.empty(slots.size, dtype=np.int64)
     look_up_groups(index, slots, groups)
     assign(index, slots, groups, masses)
+
+
+def group_anew(old: Memory, new: Memory) -> None:
+    """Group the entries of a memory in another of its capacity, whose rows are written already, by
+    the keys of those rows, the oldest entry first. The score of a group is the mean, over its
+    members, of the scores of the groups they were in."""
+    slots = _oldest_first(old)
+    for name in ("counts", "peaks", "stamps"):
+        getattr(new, name)[...] = getattr(old, name)
+    new.counts[ROW_WORDS] = new.layout.row_words
+    _group_all(new.handle, slots, old.index.tree[slots], *new.keeps[:2])
+    # The sums over masses are those there were: nothing that draws by mass changes.
+    new.index.tree[...] = old.index.tree
+    new.index.slot_floors[...] = old.index.slot_floors
+    if new.keeps_notes:
+        for name in ("columns", "peaks", "clock"):
+            getattr(new.notes, name)[...] = getattr(old.notes, name)
+        scores = old.notes.scores
+        before = scores[old.index.items[0, slots]] if scores.size else np.zeros(0)
+        regroup_notes(new.notes, new.index, slots, before)
+
+
+def _oldest_first(memory: Memory) -> I64:
+    """The slots that hold an entry, in the order in which they were filled."""
+    if memory.stamps.size:
+        live = memory.live_slots
+        found: I64 = live[np.argsort(memory.stamps[live])]
+        return found
+    return (memory.added - memory.live + np.arange(memory.live)) % memory.capacity
+
+
+@njit(cache=True)
+def _group_all(handle, slots, masses, grouped, counting):
+    """Put entries, of which only the rows are there, into the groups of their keys."""
+    index = open_index(handle)
+    keys = open_keys(handle, KEYS)
+    rows = open_rows(handle)
+    for i in range(slots.size):
+        row = rows[slots[i]].copy()
+        group = intern_hashed(keys, groups_of(index), rows, row, hash_key(row, keys.spec))
+        if counting is not None:
+            join_outcome(handle, slots[i], group, rows, row)
+        insert(index, slots[i], group, masses[i])

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sibling_replay.grouping.key_map import KeyMap
+from sibling_replay.grouping.key_map import KeyMap, MapState
 
 SIDE = 10
 HALF = 5  # positions each way after the first convolution
@@ -100,6 +101,15 @@ class FrozenEncoder(KeyMap):
         for array in self.weights:
             digest.update(array.tobytes())
         return digest.hexdigest()
+
+    def state(self) -> MapState:
+        return MapState({"kind": "FrozenEncoder", "grid": list(self.grid)}, self.weights._asdict())
+
+    @staticmethod
+    def from_state(spec: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FrozenEncoder:
+        """The encoder of a state."""
+        rows, columns = spec["grid"]
+        return FrozenEncoder(Weights(**arrays), (int(rows), int(columns)))
 
 
 def check_form(grid: tuple[int, int], codes: int) -> None:

@@ -1,0 +1,179 @@
+"""Images made small first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sibling_replay.grouping.exact import Exact
+from sibling_replay.grouping.fittable import (
+    Arrays,
+    FittableMap,
+    check_array,
+    check_whole,
+    refuse_not_finite,
+)
+from sibling_replay.grouping.kernels import cell_means, to_levels
+from sibling_replay.grouping.leaves import Leaf, is_image, joined, units
+
+_THEN = "then/"  # before the names of that map's arrays
+_RANGES = "ranges"
+
+
+@dataclass(eq=False, repr=False)
+class Downscale(FittableMap):
+    """Images as the means over a grid of windows, mapped by another map.
+
+    shape: rows and columns of windows, at most as many as the image has.
+    shades: means are rounded down to so many, from the least to the greatest there was in the fit;
+        None: they are left as they are.
+    then: the map that gets the small images.
+    channels: "last", "first", or "auto": first, if the first axis is shorter than the last.
+
+    Every channel is kept: frames stacked as channels tell velocities. Of a Dict or Tuple the images
+    (entries of two or three axes) are made small and the rest is handed on as it is.
+    """
+
+    shape: tuple[int, int] = (11, 8)
+    shades: int | None = 8
+    then: FittableMap = field(default_factory=Exact)
+    channels: Literal["auto", "first", "last"] = "auto"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.shape = tuple(self.shape)  # type: ignore[assignment]
+        if len(self.shape) != 2:
+            raise ValueError(f"shape must be rows and columns, not {self.shape}")
+        for name, count in zip(("rows", "columns"), self.shape, strict=True):
+            check_whole(name, count, 1, 4096)
+        if self.shades is not None:
+            check_whole("shades", self.shades, 2, 256)
+        if not isinstance(self.then, FittableMap) or isinstance(self.then, Downscale):
+            raise TypeError(f"then must be Exact, Grid, SimHash or KMeans, not {self.then!r}")
+        if self.channels not in ("auto", "first", "last"):
+            raise ValueError(f'channels must be "auto", "first" or "last", not {self.channels!r}')
+        self._then = self.then.unfitted()
+
+    def _learn_leaves(self, leaves: Sequence[Leaf]) -> None:
+        small = [self._small(leaf) for leaf in leaves]
+        images = [cells for leaf, cells in zip(leaves, small, strict=True) if is_image(leaf)]
+        if not images:
+            raise ValueError(
+                "Downscale is for images, of two or three axes, and there are none in observations "
+                f"of shape {', '.join(str(leaf.values.shape[1:]) for leaf in leaves)}"
+            )
+        self._learnt = {
+            _RANGES: np.array([[cells.values.min(), cells.values.max()] for cells in images])
+        }
+        small = self._shaded(small)
+        rows = joined(small)
+        self._then._learn(rows, units(small))
+        self._then._complete(rows.shape[1])
+
+    def _learn(self, x: NDArray[Any], unit: NDArray[np.int64]) -> None:
+        raise NotImplementedError("whole leaves are learnt from")
+
+    def _matrix(self, leaves: Sequence[Leaf]) -> NDArray[Any]:
+        return joined(self._shaded([self._small(leaf) for leaf in leaves]))
+
+    def _codes(self, x: NDArray[Any]) -> NDArray[np.int64]:
+        return self._then._codes(x)
+
+    def _small(self, leaf: Leaf) -> Leaf:
+        """Means over windows, [n, before, rows, columns, after]; what is no image as it is."""
+        if not is_image(leaf):
+            return leaf
+        values = leaf.values
+        before, height, width, after = self._axes(leaf.name, values.shape[1:])
+        images = values.reshape(len(values), before, height, width * after)
+        rows, columns = min(self.shape[0], height), min(self.shape[1], width)
+        means = np.empty((len(values), before, rows, columns, after))
+        cell_means(images, after, rows, columns, means)
+        return Leaf(leaf.name, means)
+
+    def _axes(self, name: str, shape: Sequence[int]) -> tuple[int, int, int, int]:
+        """Channels before, height, width, channels after."""
+        if len(shape) == 2:
+            return 1, shape[0], shape[1], 1
+        if len(shape) != 3:
+            raise ValueError(f"{name or 'an image'} has shape {tuple(shape)}: expected 2 or 3 axes")
+        first = shape[0] < shape[2] if self.channels == "auto" else self.channels == "first"
+        return (*shape, 1) if first else (1, *shape)  # type: ignore[return-value]
+
+    def _shaded(self, small: Sequence[Leaf]) -> list[Leaf]:
+        """Means as whole numbers, if that is wanted."""
+        if self.shades is None:
+            return list(small)
+        ranges = iter(self._learnt[_RANGES])
+        found = []
+        for leaf in small:
+            if is_image(leaf):
+                means = leaf.values.reshape(len(leaf.values), -1)
+                shades = np.empty(means.shape, dtype=np.uint8)
+                low, high = next(ranges)
+                wrong = to_levels(means, low, high, self.shades, shades)
+                refuse_not_finite(means, leaf.name, place=int(wrong))
+                leaf = Leaf(leaf.name, shades.reshape(leaf.values.shape))
+            found.append(leaf)
+        return found
+
+    def _single(self, shape: tuple[int, ...]) -> Callable[[NDArray[Any]], Any] | None:
+        (_, (width,)) = self._small_form([["", shape]])[0]
+        inner = self._then._single((1, width))
+        if inner is None or len(shape) < 2:
+            return None
+        before, height, columns, after = self._axes("", shape)
+        cells = (min(self.shape[0], height), min(self.shape[1], columns))
+        means = np.empty((1, before, *cells, after))
+        flat, line = means.reshape(1, -1), (1, before, height, columns * after)
+        shades = flat if self.shades is None else np.empty(flat.shape, dtype=np.uint8)
+        low, high = self._learnt[_RANGES][0]
+
+        def key_of(obs: NDArray[Any]) -> Any:
+            cell_means(obs.reshape(line), after, *cells, means)
+            if self.shades is not None:
+                wrong = int(to_levels(flat, low, high, self.shades, shades))
+                refuse_not_finite(flat, place=wrong)
+            return inner(shades)
+
+        return key_of
+
+    # ------------------------------------------------------------------------------- state
+
+    def _arrays(self) -> Arrays:
+        nested = {_THEN + name: array for name, array in self._then._arrays().items()}
+        return {**self._learnt, **nested}
+
+    def _restore(self, spec: Mapping[str, Any], arrays: Arrays) -> None:
+        self._learnt = {name: array for name, array in arrays.items() if name == _RANGES}
+        own = {name.removeprefix(_THEN): a for name, a in arrays.items() if name != _RANGES}
+        images = sum(len(shape) > 1 for _, shape in spec["form"])
+        check_array(_RANGES, self._learnt.get(_RANGES), np.float64, (images, 2))
+        self._then._restore({"form": self._small_form(spec["form"])}, own)
+
+    def _small_form(self, form: Any) -> list[Any]:
+        """Of what `then` gets."""
+        found = []
+        for name, shape in form:
+            if len(shape) > 1:
+                before, height, width, after = self._axes(name, shape)
+                small = (before, min(self.shape[0], height), min(self.shape[1], width), after)
+                shape = [math.prod(small)]
+            found.append([name, shape])
+        return found
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        return self.then.levels
+
+    def _at(self, level: int) -> Downscale:
+        self._then._form = self._small_form(self._form)  # only known here
+        inner = self._then.coarser(level)
+        found = replace(self, then=inner.unfitted())
+        found._learnt, found._form, found._then = self._learnt, self._form, inner
+        return found

@@ -1,0 +1,73 @@
+"""The nearest of k centres."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sibling_replay.grouping.fittable import (
+    FittableMap,
+    check_array,
+    check_whole,
+    refuse_not_finite,
+    standardised,
+)
+from sibling_replay.grouping.kernels import fold, lloyd, nearest_all, nearest_one, spread_centres
+
+_MOST_CENTRES = 65_536
+# Rows a centre that a fit looks at, and that centres start from: more hardly move them.
+_ROWS_A_CENTRE, _START_ROWS, _LEAST_ROWS = 16, 4, 2_048
+_ROUNDS = 12
+
+
+@dataclass(eq=False, repr=False)
+class KMeans(FittableMap):
+    """Siblings have the same nearest centre, in centred and scaled observations (those of an image
+    share one scale). Centres start by k-means++. Of fewer different observations there are fewer.
+    """
+
+    k: int = 256
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("k", self.k, 1, _MOST_CENTRES)
+        check_whole("seed", self.seed, 0, 2**63)
+
+    def _learn(self, x: NDArray[Any], unit: NDArray[np.int64]) -> None:
+        rng = np.random.default_rng(self.seed)
+        mean, scale = standardised(x, unit)
+        rows = _some(x, _ROWS_A_CENTRE * self.k, rng)
+        start = (_some(rows, _START_ROWS * self.k, rng) - mean) * scale
+        chosen = spread_centres(np.ascontiguousarray(start.T), rng.random(self.k))
+        centres = np.ascontiguousarray(start[chosen])
+        lloyd(rows, mean, scale, centres, _ROUNDS)
+        self._learnt = {"mean": mean, "scale": scale, "centres": centres}
+
+    def _complete(self, width: int) -> None:
+        mean, scale, centres = (self._learnt[name] for name in ("mean", "scale", "centres"))
+        check_array("mean", mean, np.float64, (width,))
+        check_array("scale", scale, np.float64, (width,))
+        check_array("centres", centres, np.float64, (None, width))
+        if not 1 <= len(centres) <= self.k:
+            raise ValueError(f"{len(centres)} centres of {self.k}")
+        self._weights, self._bias = fold(mean, scale, np.ascontiguousarray(centres))
+
+    def _codes(self, x: NDArray[Any]) -> NDArray[np.int64]:
+        found = np.empty(len(x), dtype=np.int64)
+        wrong = nearest_all(x, self._weights, self._bias, found)
+        refuse_not_finite(x, place=int(wrong))
+        return found
+
+    def _row_kernel(self) -> tuple[Callable[..., int], tuple[Any, ...]] | None:
+        return nearest_one, (self._weights, self._bias)
+
+
+def _some(x: NDArray[Any], count: int, rng: np.random.Generator) -> NDArray[Any]:
+    """So many rows, in their order, or all if they are fewer."""
+    count = max(count, _LEAST_ROWS)
+    return x if len(x) <= count else x[np.sort(rng.choice(len(x), count, replace=False))]

@@ -1,0 +1,45 @@
+"""Maps from plain data and arrays, as buffers save them, and from a word on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
+from sibling_replay.grouping.auto import Auto
+from sibling_replay.grouping.exact import Exact
+from sibling_replay.grouping.fittable import FittableMap
+from sibling_replay.grouping.grid import Grid
+from sibling_replay.grouping.key_map import KeyMap
+from sibling_replay.grouping.kmeans import KMeans
+from sibling_replay.grouping.simhash import SimHash
+
+_ENCODER = "FrozenEncoder"
+
+
+def map_from_state(spec: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> KeyMap:
+    """The map whose `state` this was, bit for bit. Raises anything for what is not one."""
+    if spec["kind"] == _ENCODER:
+        from sibling_replay.grouping.vqvae.encoder import FrozenEncoder
+
+        return FrozenEncoder.from_state(spec, arrays)
+    return FittableMap.from_state(spec, arrays)
+
+
+def parse_key(text: str) -> FittableMap:
+    """The map of a spelling: auto, exact, grid:4, simhash:12, kmeans:256; without a number, that of
+    the default options."""
+    word, colon, number = text.strip().lower().partition(":")
+    numbered: dict[str, Any] = {"grid": Grid, "simhash": SimHash, "kmeans": KMeans}
+    try:
+        if word in numbered:
+            return numbered[word](int(number)) if colon else numbered[word]()  # type: ignore[no-any-return]
+        if word in ("auto", "exact") and not colon:
+            return Auto() if word == "auto" else Exact()
+    except ValueError as error:
+        raise ValueError(f"key {text!r}: {error}") from error
+    raise ValueError(
+        f"unknown key {text!r}: choose auto, exact, grid:BINS, simhash:BITS or kmeans:CENTRES, "
+        f"as in grid:4, simhash:12, kmeans:256"
+    )
