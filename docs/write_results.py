@@ -279,7 +279,7 @@ def draw_curves(runs: Path, picture: Path) -> None:
     if figure is not None:
         with rc_context(matplotlib_ink.LOOK):
             blank = matplotlib_ink.BLANK["png"]
-            matplotlib_ink.draw(figure).savefig(picture, dpi=140, metadata=blank)
+            matplotlib_ink.drawing_of(figure).savefig(picture, dpi=140, metadata=blank)
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from sibling_replay.checkpoint import (
     write_state,
 )
 from sibling_replay.draw_statistics import DrawStatistics
-from sibling_replay.grouping.auto import Choice
+from sibling_replay.grouping.auto import KeyChoice
 from sibling_replay.grouping.key_map import Key, KeyFunction, KeyMap, PerRow, as_key
 from sibling_replay.keying import (
     Fitting,
@@ -288,7 +288,7 @@ class ReplayBuffer(Sampling):
         return self._memory.generations()
 
     @property
-    def key_choices(self) -> tuple[Choice, ...]:
+    def key_choices(self) -> tuple[KeyChoice, ...]:
         """What `Auto` has chosen so far, and why; the last is in use."""
         return tuple(self._fitting.choices)
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sibling_replay.checkpoint import KEY_KINDS, StateError
-from sibling_replay.grouping.auto import Auto, Choice
+from sibling_replay.grouping.auto import Auto, KeyChoice
 from sibling_replay.grouping.awaited import Awaited
 from sibling_replay.grouping.fittable import FittableMap
 from sibling_replay.grouping.key_map import KeyMap, PerRow
@@ -108,7 +108,7 @@ class Fitting:
 
     template: FittableMap | None = None  # as it was given, unfitted; None: it is not ours to fit
     due: int | None = None  # entries stored at the next fit; None: there is none
-    choices: list[Choice] = field(default_factory=list)  # of Auto, the last one last
+    choices: list[KeyChoice] = field(default_factory=list)  # of Auto, the last one last
 
     @classmethod
     def of(cls, key: Any, capacity: int) -> Fitting:
@@ -187,7 +187,7 @@ def take_saved_map(header: Mapping[str, Any], arrays: dict[str, Any]) -> SavedMa
         return None
     try:
         key = map_from_state(saved["spec"], own)
-        due, choices = saved["due"], [Choice(**choice) for choice in saved["choices"]]
+        due, choices = saved["due"], [KeyChoice(**choice) for choice in saved["choices"]]
         if due is not None and (type(due) is not int or due < 1):
             raise ValueError(f"a fit is due at {due!r} entries")
         template = key.unfitted() if saved["fits"] and isinstance(key, FittableMap) else None

@@ -34,7 +34,7 @@ from sibling_replay import (
 from sibling_replay.replay.payload import Field
 from sibling_replay.training.config import METHODS, paper_config
 from sibling_replay.training.tabular.loop import advance
-from sibling_replay.training.tabular.trainer import new_run, train
+from sibling_replay.training.tabular.trainer import new_run, train_tabular
 
 FILE = Path(__file__).with_name("golden.json")
 EVERY = 200  # updates or batches a digest
@@ -120,7 +120,7 @@ def trainer_steps(env: str, method: str) -> dict[str, Any]:
 
 def trainer_result(env: str, method: str) -> dict[str, Any]:
     """The stored result of the same run: evaluations and diagnostics."""
-    result = train(short_config(env, method))
+    result = train_tabular(short_config(env, method))
     chain = Chain()
     chain.add(
         step=result.eval_step,

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from sibling_replay.grouping.vqvae.encoder import FrozenEncoder, Weights, weights_of
-from sibling_replay.grouping.vqvae.support import support
+from sibling_replay.grouping.vqvae.support import code_support
 
 torch = pytest.importorskip("torch")
 from sibling_replay.grouping.vqvae.model import Form, VQVAEModel  # noqa: E402
@@ -135,7 +135,7 @@ def test_support_of_a_known_sample() -> None:
     packed = codes @ np.array([1, 4])
     action = np.zeros(200, np.int64)
     action[:30] = 1
-    found = support(codes, packed, action, n_codes=4, n_actions=2)
+    found = code_support(codes, packed, action, n_codes=4, n_actions=2)
     use = np.array([160, 150, 80, 10]) / 400
     assert found.perplexity == pytest.approx(np.exp(-(use * np.log(use)).sum()))
     assert found.pair_coverage == 4 / 32  # buckets of 30, 120, 40, 10
@@ -146,7 +146,7 @@ def test_support_of_a_known_sample() -> None:
 
 def test_support_of_even_codes() -> None:
     codes = np.arange(800)[:, None] % 8
-    found = support(codes, codes[:, 0], codes[:, 0] * 0, n_codes=8, n_actions=1)
+    found = code_support(codes, codes[:, 0], codes[:, 0] * 0, n_codes=8, n_actions=1)
     assert found.perplexity == pytest.approx(8.0)
     assert (found.pair_coverage, found.fraction_supported) == (1.0, 1.0)
     assert found.bucket_quantiles == (100.0,) * 5

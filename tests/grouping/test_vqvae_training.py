@@ -16,7 +16,7 @@ from sibling_replay.grouping.vqvae.files import (
     load_encoder,
     save_encoder,
 )
-from sibling_replay.grouping.vqvae.observations import collect
+from sibling_replay.grouping.vqvae.observations import collect_observations
 from support.killing import run_killed
 
 torch = pytest.importorskip("torch")
@@ -51,9 +51,9 @@ def frequent_logs(monkeypatch):
 
 
 def test_observations_are_those_of_random_play() -> None:
-    data = collect("Seaquest", 700, seed=1)
-    again = collect("Seaquest", 700, seed=1)
-    other = collect("Seaquest", 700, seed=2)
+    data = collect_observations("Seaquest", 700, seed=1)
+    again = collect_observations("Seaquest", 700, seed=1)
+    other = collect_observations("Seaquest", 700, seed=2)
     assert data.digest == again.digest != other.digest
     assert data.shape == (10, 10, 10) and data.bits.shape == (700, 125)  # 1000 bits
     obs = data.at(slice(None))
@@ -81,7 +81,7 @@ def test_an_encoder_file_round_trips_and_is_checked(tmp_path: Path) -> None:
     back = load_encoder(path)
     assert back.config == CONFIG and back.data_digest == file.data_digest
     assert back.reconstruction == file.reconstruction > 0
-    obs = collect("Breakout", 300, seed=5).at(slice(None))
+    obs = collect_observations("Breakout", 300, seed=5).at(slice(None))
     np.testing.assert_array_equal(back.encoder.keys(obs), file.encoder.keys(obs))
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1

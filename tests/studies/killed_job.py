@@ -34,7 +34,7 @@ class KilledOnce:
     by_itself: bool
 
     def __call__(self, config: MinAtarConfig) -> RunResult:
-        from sibling_replay.training.minatar.session import Session, train
+        from sibling_replay.training.minatar.session import Session, train_game
 
         def observe(session: Session) -> None:
             if session.position.number >= 200 and not (self.notes / "killed").exists():
@@ -48,4 +48,4 @@ class KilledOnce:
         checkpoint = self.job.checkpoint(config)
         state = checkpoint.load()
         (self.notes / "resumed_at").write_text(str(0 if state is None else state[0]["number"]))
-        return train(config, checkpoint=checkpoint, checkpoint_seconds=0.0, observe=observe)
+        return train_game(config, checkpoint=checkpoint, checkpoint_seconds=0.0, observe=observe)

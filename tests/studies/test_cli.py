@@ -17,7 +17,7 @@ import study_jobs
 
 from sibling_replay import cli
 from sibling_replay.running import store
-from sibling_replay.running.metrics import Summary
+from sibling_replay.running.metrics import Scores
 from sibling_replay.running.runs import select
 from sibling_replay.studies.tabular import TabularStudy
 from sibling_replay.training.config import TabularConfig
@@ -144,7 +144,7 @@ def test_runs_of_ones_own_are_listed_and_compared(tmp_path, capsys, faked):
         store.load_file(path).row(0, named=True)
         for path in sorted(tmp_path.rglob("TwoChains/PER/**/*.parquet"))
     ]
-    numbers = [[row[name] for name in Summary._fields] for row in stored]
+    numbers = [[row[name] for name in Scores._fields] for row in stored]
     first, second = numbers
     assert rows[2] == ["PER", "gamma=0.9, alpha=0.3", "0", *(f"{x:.3f}" for x in first)]
     assert rows[3] == ["", "", "7", *(f"{x:.3f}" for x in second)]
@@ -263,8 +263,8 @@ def test_help_documents_every_option(capsys):
 
 
 def test_real_trainer_from_end_to_end(tmp_path):
-    """The command's bytes are those of calling `train` here: worker and process do not matter."""
-    from sibling_replay.training.tabular.trainer import train
+    """The command's bytes are those of training here: worker and process do not matter."""
+    from sibling_replay.training.tabular.trainer import train_tabular
 
     some = ("--env", "TwoChains", "--seeds", "0")
     command = [sys.executable, "-m", "sibling_replay", "reproduce", "testing", *some]
@@ -272,7 +272,7 @@ def test_real_trainer_from_end_to_end(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     chosen = select(study("testing"), ["TwoChains"], seeds=[0])
     for job in chosen:
-        here = store.save_run(tmp_path / "here", job, train(job.config))
+        here = store.save_run(tmp_path / "here", job, train_tabular(job.config))
         assert here.read_bytes() == store.run_path(tmp_path, job.id).read_bytes()
 
 

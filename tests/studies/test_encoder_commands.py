@@ -20,7 +20,7 @@ from sibling_replay.grouping.vqvae.files import (
     load_encoder,
     save_encoder,
 )
-from sibling_replay.grouping.vqvae.support import Support
+from sibling_replay.grouping.vqvae.support import CodeSupport
 from sibling_replay.studies import study_named
 from sibling_replay.studies.minatar.encoders import (
     Inspection,
@@ -38,7 +38,7 @@ def inspection(
 ) -> Inspection:
     file = encoder_file(EncoderConfig("Breakout", codes=codes), loss)
     sizes = (1.0, 2.0, 3.0, 4.0, 5.0)
-    return Inspection(file, Support(1000, 5.0, 0.5, median, supported, sizes, codes, keys))
+    return Inspection(file, CodeSupport(1000, 5.0, 0.5, median, supported, sizes, codes, keys))
 
 
 def encoder_file(config: EncoderConfig, loss: float) -> EncoderFile:
@@ -182,8 +182,8 @@ def test_a_sweep_trains_compares_and_recommends(tmp_path: Path, capsys) -> None:
 
 
 def test_inspection_counts_the_sample() -> None:
-    from sibling_replay.grouping.vqvae.observations import collect
+    from sibling_replay.grouping.vqvae.observations import collect_observations
 
-    data = collect("Breakout", 1_000, seed=3)
+    data = collect_observations("Breakout", 1_000, seed=3)
     found = inspect(encoder_file(EncoderConfig("Breakout"), 0.5), data).support
     assert found.transitions == 1_000 and 1 <= found.perplexity <= 16

@@ -11,10 +11,10 @@ from report_runs import frame_of
 
 from sibling_replay.artefacts import seeds
 from sibling_replay.artefacts.panels import (
-    Entry,
     Estimate,
     Figure,
     HeatPanel,
+    LegendLine,
     LinePanel,
     Mark,
     PointPanel,
@@ -242,7 +242,7 @@ def test_files_are_the_same_bytes_and_say_nothing_of_the_machine(tmp_path):
 def test_legend_names_each_thing_once(grid):
     legend = grid_study.outcome_grid(grid).legend()
     assert len(legend) == len(set(legend)) == 6
-    assert Entry("paper", "paper, α = 0.6", "point") in legend
+    assert LegendLine("paper", "paper, α = 0.6", "point") in legend
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_curve_must_be_a_curve():
 
 def test_summary_is_made_of_these():
     result = fake_train(paper_config("TwoChains", "PER", 3))
-    summary = metrics.summarize(result)
+    summary = metrics.scores_of(result)
     for name in ("return", "success"):
         curve = result.eval_step, getattr(result, f"eval_{name}")
         assert getattr(summary, f"auc_{name}") == metrics.auc(*curve, 100_000)

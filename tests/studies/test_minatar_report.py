@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from report_runs import NOTHING
 
-from sibling_replay.artefacts.layout import Cell, Count
+from sibling_replay.artefacts.layout import Count, TableCell
 from sibling_replay.envs import GAMES
 from sibling_replay.report import build, markup, page, plotly_ink
 from sibling_replay.running import store
@@ -62,10 +62,10 @@ def test_the_tail_table_is_the_papers_with_ours_not_judged(report):
     assert block.title == SHORTER
     breakout, space = block.rows
     assert breakout.labels == ("Breakout", "1")
-    assert breakout.cells == (None, Cell("2.00", "14.69 ± 0.23"), None, None, None)
+    assert breakout.cells == (None, TableCell("2.00", "14.69 ± 0.23"), None, None, None)
     assert space.cells[2:4] == (
-        Cell("12.00 ± 3.00", "75.64 ± 0.67"),
-        Cell("9.00 ± 3.00", "56.02 ± 1.04"),
+        TableCell("12.00 ± 3.00", "75.64 ± 0.67"),
+        TableCell("9.00 ± 3.00", "56.02 ± 1.04"),
     )
     assert table.compares and not table.judges
     assert made.count == Count(missing=25)
@@ -83,7 +83,7 @@ def test_columns_keep_the_papers_order_whatever_comes_first():
 def test_the_clean_table_has_the_methods_alone(report):
     made = artefact(report, "minatar-clean")
     assert made.table.heads == ("DDQN", "PER", "SAMPLE")
-    assert made.table.blocks[0].rows[1].cells[0] == Cell("7.50 ± 1.50", "83.39 ± 3.02")
+    assert made.table.blocks[0].rows[1].cells[0] == TableCell("7.50 ± 1.50", "83.39 ± 3.02")
     assert made.count == Count(missing=15)
 
 
@@ -91,7 +91,7 @@ def test_paired_intervals_stand_beside_the_papers_and_are_not_counted_twice(repo
     made = artefact(report, "minatar-paired")
     (line,) = made.table.blocks[0].rows
     assert line.labels == ("SpaceInvaders", "2")
-    assert line.cells[0] == Cell("+9.00 [−29.12, 47.12]", "+56.02 [53.14, 58.90]")
+    assert line.cells[0] == TableCell("+9.00 [−29.12, 47.12]", "+56.02 [53.14, 58.90]")
     assert made.count == Count()
 
 
@@ -101,7 +101,7 @@ def test_the_tails_effect_is_shown_and_not_counted():
     made = artefact(build.build({**NOTHING, "minatar": frame}, ""), "minatar-effect")
     (line,) = made.table.blocks[0].rows
     assert made.table.heads == ("PER", "SAMPLE") and line.labels == ("SpaceInvaders",)
-    assert line.cells == (Cell("−15.00 ± 5.00 (2)", "−48.30"), Cell("−1.00 (1)", "−3.54"))
+    assert line.cells == (TableCell("−15.00 ± 5.00 (2)", "−48.30"), TableCell("−1.00 (1)", "−3.54"))
     assert made.count == Count()
 
 
@@ -121,9 +121,9 @@ def test_learning_rates(report):
     used, selected = artefact(report, "minatar-rates").table.blocks
     assert used.title == f"used; {SHORTER}" and selected.title == f"selected; {SHORTER}"
     assert used.rows[1].cells == (
-        Cell("3e-5", "3e-5"), Cell("7.5e-6", "7.5e-6"), Cell("3e-5", "3e-5"),
+        TableCell("3e-5", "3e-5"), TableCell("7.5e-6", "7.5e-6"), TableCell("3e-5", "3e-5"),
     )  # fmt: skip
-    assert selected.rows[0].cells == (None, Cell("1.875e-6", "1.875e-6"), None)
+    assert selected.rows[0].cells == (None, TableCell("1.875e-6", "1.875e-6"), None)
 
 
 def test_the_encoder_table_says_what_each_was_made_with(report):

@@ -108,7 +108,7 @@ def test_both_kinds_of_run_live_in_one_store(tmp_path: Path) -> None:
     with pytest.raises(store.StoreError, match="gamma"):
         changed = replace(run, config=replace(config, gamma=0.5))
         store.check_finished(tmp_path, [changed])
-    assert store.curves(frame).height == 4
+    assert store.curves_of(frame).height == 4
 
 
 def test_a_job_takes_over_where_another_was_killed(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from sibling_replay import cli
-from sibling_replay.artefacts.statistics import Estimate
+from sibling_replay.artefacts.statistics import Interval
 from sibling_replay.running import metrics, store
 from sibling_replay.studies.minatar import tables as minatar_tables
 from sibling_replay.studies.minatar.coverage import PAPER_STEPS, check_alike, counts, horizons
@@ -33,7 +33,7 @@ def test_published_numbers_are_all_there() -> None:
     assert auc["clean", "Freeway", "PER"].mean == 49.80
     intervals = published.minatar_intervals()
     assert len(intervals) == 10
-    assert intervals["Breakout", "SAMPLE-DDQN"] == Estimate(0.85, -0.01, 1.70)
+    assert intervals["Breakout", "SAMPLE-DDQN"] == Interval(0.85, -0.01, 1.70)
 
 
 def test_auc_and_paired_differences_are_those_made_by_hand() -> None:
@@ -132,7 +132,7 @@ def test_learning_rates_used_and_selected() -> None:
     trials += [trial("Freeway", "SAMPLE", rate, rate) for rate in RATES]
     trials.append(trial("Freeway", "SAMPLE", RATES[0], 1.0, seed=1))  # the others have yet to come
     frame = stack(scored(), row("Breakout", "PER", 0, 2.0, "clean", learning_rate=1.5e-5))
-    found = minatar_tables.learning_rates(frame, stack(*trials))
+    found = minatar_tables.rates_used(frame, stack(*trials))
     used = found.filter(kind="used")
     assert used.select("env", "method", "learning_rate", "paper").rows() == [
         ("Breakout", "PER", 1.5e-5, 3e-5),
@@ -155,7 +155,7 @@ def test_nothing_run_gives_empty_tables() -> None:
         minatar_tables.compare_auc(nothing),
         minatar_tables.paired_differences(nothing),
         minatar_tables.tail_effect(nothing),
-        minatar_tables.learning_rates(nothing, nothing),
+        minatar_tables.rates_used(nothing, nothing),
     ):
         assert table.is_empty()
 

@@ -18,7 +18,7 @@ from sibling_replay.running.display import StudyDisplay
 from sibling_replay.running.jobs import Outcome, Preparing
 from sibling_replay.running.local import LocalBackend
 from sibling_replay.running.runner import run_study
-from sibling_replay.running.standing import NOTE, Notes, standing
+from sibling_replay.running.standing import NOTE, StandingNotes, standing
 from sibling_replay.studies.minatar.coverage import status_lines
 from sibling_replay.studies.minatar.job import MinAtarJob
 from sibling_replay.studies.tabular import TabularJob
@@ -224,7 +224,7 @@ def test_a_minatar_run_notes_how_far_it_is(tmp_path: Path) -> None:
     assert re.search(rf"    step {noted.step:,} of {run.config.steps:,}.*, \d+ s ago", said)
 
     (tmp_path / "file").touch()  # no directory can be made here: no note, and no failure
-    Notes(tmp_path / "file" / "below")(Session(run.config))
+    StandingNotes(tmp_path / "file" / "below")(Session(run.config))
 
     for damage in ("", "{", '{"step": 1}', "[1]"):
         (directory / NOTE).write_text(damage)

@@ -182,7 +182,7 @@ def test_a_job_that_kills_every_worker_is_given_up(tmp_path, cluster):
 
 
 def test_real_trainer_gives_the_local_bytes(tmp_path, cluster):
-    from sibling_replay.training.tabular.trainer import train
+    from sibling_replay.training.tabular.trainer import train_tabular
 
     runs = select(study("testing"), ["TwoChains"])
     run_study(runs, tmp_path / "local", LocalBackend(train, 1))

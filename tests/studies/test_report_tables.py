@@ -10,7 +10,7 @@ import pytest
 from report_runs import frame_of
 
 from sibling_replay.artefacts import layout
-from sibling_replay.artefacts.layout import Block, Cell, Count, Row, Shape, Table
+from sibling_replay.artefacts.layout import Count, RowGroup, Shape, Table, TableCell, TableRow
 from sibling_replay.report import markup
 from sibling_replay.studies import grid as grid_study
 
@@ -65,25 +65,30 @@ def test_comparison_is_laid_out_as_the_paper_prints_it():
         ("method",),
         ("AUC", "late or final"),
         (
-            Block(
+            RowGroup(
                 "TwoChains",
                 (
-                    Row(
+                    TableRow(
                         ("PER",),
                         (
-                            Cell("0.806 ± 0.010", "0.84 ± 0.02", "−1.3", "within"),
-                            Cell("0.94 ± 0.06", "0.88 ± 0.13", "+0.4", "within"),
+                            TableCell("0.806 ± 0.010", "0.84 ± 0.02", "−1.3", "within"),
+                            TableCell("0.94 ± 0.06", "0.88 ± 0.13", "+0.4", "within"),
                         ),
                     ),
-                    Row(("AVG",), (Cell("0.916 ± 0.010", "0.95 ± 0.01", "−2.0", "near"), None)),
+                    TableRow(
+                        ("AVG",), (TableCell("0.916 ± 0.010", "0.95 ± 0.01", "−2.0", "near"), None)
+                    ),
                 ),
             ),
-            Block(
+            RowGroup(
                 "Lake",
                 (
-                    Row(
+                    TableRow(
                         ("PER",),
-                        (Cell("−4.15 ± 2.38", "−8.81 ± 4.69", "+0.9", "within"), Cell("55.20")),
+                        (
+                            TableCell("−4.15 ± 2.38", "−8.81 ± 4.69", "+0.9", "within"),
+                            TableCell("55.20"),
+                        ),
                     ),
                 ),
             ),
@@ -105,7 +110,10 @@ def test_intervals_keep_their_ends():
     frame = pl.DataFrame({"method": ["PER", "AVG"], "iqm": [0.81, None], "iqm_low": [0.78, None],
                           "iqm_high": [0.83, None]})  # fmt: skip
     table = layout.intervals(frame, Shape(rows=("method",)), {"iqm": "IQM"})
-    assert [row.cells for row in table.blocks[0].rows] == [(Cell("0.810 [0.780, 0.830]"),), (None,)]
+    assert [row.cells for row in table.blocks[0].rows] == [
+        (TableCell("0.810 [0.780, 0.830]"),),
+        (None,),
+    ]
     assert not table.compares
 
 
@@ -122,8 +130,11 @@ SMALL = Table(
     ("method",),
     ("AUC_1 & <b>",),
     (
-        Block("α = 0.6", (Row(("A|B*",), (Cell("−4.1 ± 2.4", "−8.8 ± 4.7", "+3.2", "apart"),)),)),
-        Block("", (Row(("C",), (None,)),)),
+        RowGroup(
+            "α = 0.6",
+            (TableRow(("A|B*",), (TableCell("−4.1 ± 2.4", "−8.8 ± 4.7", "+3.2", "apart"),)),),
+        ),
+        RowGroup("", (TableRow(("C",), (None,)),)),
     ),
 )
 
@@ -156,6 +167,8 @@ def test_latex():
 
 
 def test_latex_survives_every_special_character():
-    hostile = Table(("x",), (r"\ { } $ # ^ _ ~ %",), (Block("", (Row(("&",), (Cell("1"),)),)),))
+    hostile = Table(
+        ("x",), (r"\ { } $ # ^ _ ~ %",), (RowGroup("", (TableRow(("&",), (TableCell("1"),)),)),)
+    )
     text = markup.latex(hostile, "c", "l")
     assert r"\textbackslash{} \{ \} \$ \# \textasciicircum{} \_ \textasciitilde{} \%" in text

@@ -14,7 +14,7 @@ import pytest
 from study_jobs import fake_train, small_study
 
 from sibling_replay.running import parquet, store
-from sibling_replay.running.metrics import summarize
+from sibling_replay.running.metrics import scores_of
 from support.studies import study
 
 RUNS = small_study()
@@ -35,7 +35,7 @@ def test_what_is_loaded_is_what_was_saved(tmp_path):
     for name in store.CURVE:
         np.testing.assert_array_equal(row[name], getattr(result, name))
     np.testing.assert_array_equal(row["diagnostic/shift"], result.diagnostics["shift"])
-    assert {name: row[name] for name in summarize(result)._fields} == summarize(result)._asdict()
+    assert {name: row[name] for name in scores_of(result)._fields} == scores_of(result)._asdict()
 
 
 def test_same_result_same_bytes(tmp_path):
@@ -62,7 +62,7 @@ def test_load_runs_stacks_and_explodes(tmp_path):
     frame = store.load_runs(tmp_path)
     assert set(frame["run"]) == {run.id for run in runs}
     assert store.load_runs(tmp_path, ["exact"]).height == 3
-    curves = store.curves(frame)
+    curves = store.curves_of(frame)
     assert curves.height == sum(20 + run.config.seed for run in runs)
     assert curves["eval_return"].dtype == pl.Float64
 
@@ -70,10 +70,10 @@ def test_load_runs_stacks_and_explodes(tmp_path):
 def test_collected_study_is_the_same_rows(tmp_path):
     save(tmp_path / "runs")
     target = tmp_path / "results" / "grid.parquet"
-    assert store.collect(tmp_path / "runs", "grid", target) == len(RUNS)
+    assert store.collect_runs(tmp_path / "runs", "grid", target) == len(RUNS)
     assert store.load_runs(target).equals(store.load_runs(tmp_path / "runs", ["grid"]))
     first = target.read_bytes()
-    store.collect(tmp_path / "runs", "grid", target)
+    store.collect_runs(tmp_path / "runs", "grid", target)
     assert target.read_bytes() == first
 
 

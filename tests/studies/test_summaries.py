@@ -9,7 +9,7 @@ import pytest
 from sibling_replay.artefacts import summaries
 from sibling_replay.studies.rare_outcome import rare_outcome
 from sibling_replay.training.config import paper_config
-from sibling_replay.training.tabular.trainer import train
+from sibling_replay.training.tabular.trainer import train_tabular
 
 FRAME = pl.DataFrame(
     {
@@ -44,7 +44,7 @@ def test_bandits_rare_reward_is_found_in_a_real_run() -> None:
     config = paper_config(
         "OutlierBandit", "PER", 0, steps=3_000, diagnostics_every=1_000, beta_end=0.4
     )
-    result = train(config)
+    result = train_tabular(config)
     columns = {f"diagnostic/{name}": column for name, column in result.diagnostics.items()}
     rare = rare_outcome({"run": "x", "env": "OutlierBandit", **columns})
     assert rare.reward == 100.0 and rare.step.tolist() == [1_000, 2_000, 3_000]

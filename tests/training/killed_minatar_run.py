@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from minatar_kit import bytes_of, encoder_of, small
 
 from sibling_replay.checkpoint import RollingCheckpoint
-from sibling_replay.training.minatar.session import Session, train
+from sibling_replay.training.minatar.session import Session, train_game
 
 
 def main(method: str, directory: str, output: str) -> None:
@@ -23,7 +23,9 @@ def main(method: str, directory: str, output: str) -> None:
 
     checkpoint = RollingCheckpoint(directory)
     # no time between checkpoints: one after every hundred steps
-    train(config, encoder_of(config), checkpoint=checkpoint, checkpoint_seconds=0, observe=observe)
+    train_game(
+        config, encoder_of(config), checkpoint=checkpoint, checkpoint_seconds=0, observe=observe
+    )
     Path(output).write_bytes(bytes_of(last[0]))
 
 

@@ -20,7 +20,7 @@ from sibling_replay import Draw, Needs, Prioritized, Refresh, ReplayBuffer
 from sibling_replay.training.config import ENVIRONMENTS, METHODS, TabularConfig, paper_config
 from sibling_replay.training.tabular.loop import advance
 from sibling_replay.training.tabular.network import all_values
-from sibling_replay.training.tabular.trainer import new_run, train
+from sibling_replay.training.tabular.trainer import new_run, train_tabular
 
 torch = pytest.importorskip("torch")
 from sibling_replay.training.torch import reference as torch_reference  # noqa: E402
@@ -110,8 +110,8 @@ def test_same_actions_same_slots_same_values(method: str, env: str) -> None:
 @pytest.mark.parametrize("method", ["DDQN", "SAMPLE", "AVG"])
 def test_same_evaluation_curve(method: str) -> None:
     config = short(method)
-    compiled = train(config, dtype=np.float64)
-    reference = torch_reference.train(config, dtype=torch.float64)
+    compiled = train_tabular(config, dtype=np.float64)
+    reference = torch_reference.train_reference(config, dtype=torch.float64)
     for name in ("eval_step", "eval_episode", "eval_return", "eval_success"):
         np.testing.assert_array_equal(getattr(compiled, name), getattr(reference, name), name)
     assert (compiled.episodes, compiled.updates) == (reference.episodes, reference.updates)
@@ -141,7 +141,7 @@ def test_the_reference_learns_on_an_environment_without_a_table() -> None:
     config = paper_config(
         "CartPole-v1", "PER", seed=0, **{**SETTINGS, "steps": 300, "eval_episodes": 1}
     )
-    result = torch_reference.train(config)
+    result = torch_reference.train_reference(config)
     assert result.updates == 201
     assert np.isfinite(result.eval_return).all()
 

@@ -16,7 +16,7 @@ from numba import njit
 from sibling_replay.replay.partition import member
 from sibling_replay.training.config import METHODS, paper_config
 from sibling_replay.training.tabular import batch as kernels
-from sibling_replay.training.tabular.loop import Run, advance
+from sibling_replay.training.tabular.loop import TabularRun, advance
 from sibling_replay.training.tabular.trainer import new_run
 
 BETA = 0.55
@@ -39,7 +39,7 @@ def refresh(memory, batch, recipe, alpha, epsilon):
 class Twin:
     """The buffer of a run as plain lists."""
 
-    def __init__(self, run: Run, method: str) -> None:
+    def __init__(self, run: TabularRun, method: str) -> None:
         self.run = run
         self.method = method
         memory = run.memory

@@ -12,7 +12,7 @@ from sibling_replay.training.config import METHODS, paper_config
 from sibling_replay.training.tabular.loop import advance
 from sibling_replay.training.tabular.measure import measure
 from sibling_replay.training.tabular.network import all_values
-from sibling_replay.training.tabular.trainer import new_run, train
+from sibling_replay.training.tabular.trainer import new_run, train_tabular
 
 SETTINGS = {
     "steps": 1_200,
@@ -103,8 +103,8 @@ def test_against_plain_loops(env: str, method: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_measuring_changes_no_byte(method: str) -> None:
     config = paper_config("TwoChains", method, 2, **SETTINGS)
-    plain = train(config)
-    measured = train(replace(config, diagnostics_every=100))
+    plain = train_tabular(config)
+    measured = train_tabular(replace(config, diagnostics_every=100))
     for name in ("eval_step", "eval_episode", "eval_return", "eval_success"):
         assert getattr(plain, name).tobytes() == getattr(measured, name).tobytes(), name
     assert plain.diagnostics == {}

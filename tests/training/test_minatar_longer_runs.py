@@ -16,7 +16,7 @@ from sibling_replay.training.minatar.config import MINATAR_METHODS, MinAtarConfi
 from sibling_replay.training.results import RunResult
 
 torch = pytest.importorskip("torch")
-from sibling_replay.training.minatar.session import Session, train, trained_network  # noqa: E402
+from sibling_replay.training.minatar.session import Session, train_game, trained_network  # noqa: E402
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -41,13 +41,13 @@ def test_a_longer_run_goes_on_from_a_shorter_one_bit_for_bit(
     whole.advance(SMALL["steps"])
     short = small(method, steps=end)
     first = RollingCheckpoint(tmp_path / "short")
-    ended = train(short, encoder_of(short), checkpoint=first)
+    ended = train_game(short, encoder_of(short), checkpoint=first)
     assert ended.eval_step.tolist() == sorted({90, 180, end})
     assert ended.diagnostics["step"].tolist() == sorted({120, end} | ({240} & {end}))
 
     long, begun = small(method), []
     second = RollingCheckpoint(tmp_path / "long")
-    result = train(
+    result = train_game(
         long,
         encoder_of(long),
         checkpoint=second,
@@ -115,7 +115,7 @@ def test_a_state_whose_run_an_older_version_has_ended() -> None:
 @pytest.mark.parametrize("device", ["cpu", "cpu:0"])
 def test_the_trained_network_is_in_the_state(tmp_path: Path, device: str) -> None:
     config, checkpoint, last = small("PER", steps=100), RollingCheckpoint(tmp_path), []
-    train(config, checkpoint=checkpoint, device=device, observe=last.append)
+    train_game(config, checkpoint=checkpoint, device=device, observe=last.append)
     network = trained_network(checkpoint.newest)
     obs = torch.from_numpy(np.random.default_rng(0).random((20, 10, 10, 4)) < 0.2).float()
     torch.testing.assert_close(network(obs), last[-1].learner.network(obs), rtol=0, atol=0)
@@ -131,11 +131,11 @@ def test_two_at_once_on_one_checkpoint_the_second_is_refused(
 
     def second(running: Session) -> None:
         with pytest.raises(StateInUse, match="in use by process") as error:
-            train(config, checkpoint=RollingCheckpoint(tmp_path))
+            train_game(config, checkpoint=RollingCheckpoint(tmp_path))
         refused.append(str(error.value))
 
     checkpoint = RollingCheckpoint(tmp_path)
-    result = train(config, checkpoint=checkpoint, checkpoint_seconds=0, observe=second)
+    result = train_game(config, checkpoint=checkpoint, checkpoint_seconds=0, observe=second)
     assert len(refused) == 2
     whole = session(config)
     whole.advance(200)

@@ -11,8 +11,8 @@ import pytest
 from sibling_replay.replay.checks import check_index
 from sibling_replay.training.config import ENVIRONMENTS, METHODS, TabularConfig, paper_config
 from sibling_replay.training.results import RunResult
-from sibling_replay.training.tabular.loop import Run, advance
-from sibling_replay.training.tabular.trainer import new_run, train
+from sibling_replay.training.tabular.loop import TabularRun, advance
+from sibling_replay.training.tabular.trainer import new_run, train_tabular
 
 
 def short(env: str = "TwoChains", method: str = "SAMPLE", **settings: Any) -> TabularConfig:
@@ -38,9 +38,9 @@ def same(a: RunResult, b: RunResult) -> bool:
 @pytest.mark.parametrize("method", METHODS)
 def test_same_config_same_bytes_whatever_the_chunks(method: str) -> None:
     config = short("FrozenLake-H50", method)
-    result = train(config)
-    assert same(result, train(config, chunk_steps=137))
-    assert not same(result, train(replace(config, seed=5)))
+    result = train_tabular(config)
+    assert same(result, train_tabular(config, chunk_steps=137))
+    assert not same(result, train_tabular(replace(config, seed=5)))
 
 
 def test_the_whole_state_is_the_same_whatever_the_chunks() -> None:
@@ -80,7 +80,7 @@ def test_the_books_balance(env: str, method: str) -> None:
 
 def test_evaluations_follow_episodes_and_the_last_step() -> None:
     config = short(eval_every_episodes=3)
-    result = train(config)
+    result = train_tabular(config)
     assert result.updates == config.steps - config.learning_starts + 1
     assert (np.diff(result.eval_step) > 0).all()
     assert (result.eval_episode[:-1] % 3 == 0).all()
@@ -93,7 +93,7 @@ def test_evaluations_follow_episodes_and_the_last_step() -> None:
 
 def test_a_last_step_that_ends_an_episode_is_evaluated_once() -> None:
     config = short("OutlierBandit", "DDQN", eval_every_episodes=500)
-    assert train(config).eval_step.tolist() == [500, 1_000, 1_500]
+    assert train_tabular(config).eval_step.tolist() == [500, 1_000, 1_500]
 
 
 def test_evaluating_more_changes_no_training_step() -> None:
@@ -109,34 +109,37 @@ def test_an_observer_sees_the_buffer_before_the_update_and_changes_nothing(every
     config = short(diagnostics_every=every)
     seen: list[tuple[int, int]] = []
 
-    def observe(run: Run) -> dict[str, float]:
+    def observe(run: TabularRun) -> dict[str, float]:
         seen.append((int(run.clock["step"][0]), int(run.clock["updates"][0])))
         return {"total_mass": float(run.memory.entries.tree[-1])}
 
-    result = train(config, observe=observe, chunk_steps=450)
-    assert same(result, train(replace(config, diagnostics_every=0)))
+    result = train_tabular(config, observe=observe, chunk_steps=450)
+    assert same(result, train_tabular(replace(config, diagnostics_every=0)))
     expected = [t for t in range(every, 1_501, every) if t >= config.learning_starts]
     assert [step for step, _ in seen] == expected == result.diagnostics["step"].tolist()
     assert [updates for _, updates in seen] == [t - config.learning_starts for t in expected]
     assert len(result.diagnostics["total_mass"]) == len(expected)
-    assert train(replace(config, diagnostics_every=0)).diagnostics == {}
+    assert train_tabular(replace(config, diagnostics_every=0)).diagnostics == {}
 
 
 def test_any_toy_text_environment_with_a_table() -> None:
-    result = train(short("CliffWalking-v1", "SAMPLE", eval_episodes=1, eval_every_episodes=1_000))
+    result = train_tabular(
+        short("CliffWalking-v1", "SAMPLE", eval_episodes=1, eval_every_episodes=1_000)
+    )
     assert np.isfinite(result.eval_return).all()
 
 
 def test_an_environment_without_a_table_is_refused() -> None:
     with pytest.raises(TypeError, match="no transition table"):
-        train(short("CartPole-v1"))
+        train_tabular(short("CartPole-v1"))
 
 
 def test_it_learns() -> None:
     """Uniform replay finds the safe arm of the bandit within 5,000 steps; PER is misled for long
     (paper: AUC 1.97 against 1.59 over 50,000)."""
     uniform, misled = (
-        train(paper_config("OutlierBandit", method, 0, steps=5_000)) for method in ("DDQN", "PER")
+        train_tabular(paper_config("OutlierBandit", method, 0, steps=5_000))
+        for method in ("DDQN", "PER")
     )
     assert uniform.eval_return[-1] == 2.0
     assert uniform.eval_success[-1] == 1.0

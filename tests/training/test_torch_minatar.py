@@ -24,7 +24,7 @@ from support.killing import run_killed
 
 torch = pytest.importorskip("torch")
 from sibling_replay.training.minatar.network import MinAtarNetwork  # noqa: E402
-from sibling_replay.training.minatar.session import Session, check_device, evaluate, train  # noqa: E402
+from sibling_replay.training.minatar.session import Session, check_device, evaluate_game, train_game  # noqa: E402
 from sibling_replay.training.torch.dqn import DoubleDQN  # noqa: E402
 
 
@@ -109,7 +109,7 @@ def test_a_damaged_checkpoint_falls_back_and_changes_nothing(tmp_path: Path) -> 
     data[len(data) // 3] ^= 4
     checkpoint.newest.write_bytes(data)
     with pytest.warns(UserWarning, match="going on from"):
-        result = train(config, encoder_of(config), checkpoint=checkpoint)
+        result = train_game(config, encoder_of(config), checkpoint=checkpoint)
     np.testing.assert_array_equal(result.eval_return, whole.result().eval_return)
     state = checkpoint.load()
     assert state is not None
@@ -124,7 +124,7 @@ def test_a_checkpoint_of_another_config_is_refused(tmp_path: Path) -> None:
     part.advance(80)
     checkpoint.save(*part.state())
     with pytest.raises(StateError, match="another config"):
-        train(small("PER", gamma=0.9), checkpoint=checkpoint)
+        train_game(small("PER", gamma=0.9), checkpoint=checkpoint)
 
 
 OTHER = "cpu:0"  # goes the way of every device but "cpu", a GPU's, on this machine
@@ -164,8 +164,8 @@ def test_another_device_trains_alike_and_goes_on_after_a_stop(tmp_path: Path, me
     checkpoint = RollingCheckpoint(tmp_path)
     common = {"checkpoint": checkpoint, "checkpoint_seconds": 0.0, "device": OTHER}
     with pytest.raises(Stop):
-        train(config, encoder_of(config), observe=stop, **common)  # type: ignore[arg-type]
-    resumed = train(config, encoder_of(config), **common)  # type: ignore[arg-type]
+        train_game(config, encoder_of(config), observe=stop, **common)  # type: ignore[arg-type]
+    resumed = train_game(config, encoder_of(config), **common)  # type: ignore[arg-type]
     expected = whole.result()
     np.testing.assert_array_equal(resumed.eval_return, expected.eval_return)
     for name, column in expected.diagnostics.items():
@@ -300,9 +300,11 @@ def test_evaluation_is_a_function_of_its_seeds() -> None:
     run = session(small("DDQN"))
     run.advance(100)
     seeds = np.array([3, 4, 5])
-    alone = [evaluate(run.config, run.learner, seeds[[i]]) for i in range(3)]
-    assert evaluate(run.config, run.learner, seeds) == pytest.approx(np.mean(alone))
-    assert evaluate(run.config, run.learner, seeds) == evaluate(run.config, run.learner, seeds)
+    alone = [evaluate_game(run.config, run.learner, seeds[[i]]) for i in range(3)]
+    assert evaluate_game(run.config, run.learner, seeds) == pytest.approx(np.mean(alone))
+    assert evaluate_game(run.config, run.learner, seeds) == evaluate_game(
+        run.config, run.learner, seeds
+    )
 
 
 def test_diagnostics_are_in_range_and_absent_before_learning(

@@ -112,7 +112,7 @@ def test_a_run_goes_on_from_files_bit_for_bit(name, tmp_path) -> None:
 def test_a_strategy_takes_the_place_of_the_configs_method() -> None:
     config = short(steps=400)
     by_name, by_strategy, other = (
-        torch_reference.train(config, **given)
+        torch_reference.train_reference(config, **given)
         for given in ({}, {"strategy": Prioritized(alpha=0.6)}, {"strategy": Stratified()})
     )
     assert by_name.updates == by_strategy.updates == other.updates == 300

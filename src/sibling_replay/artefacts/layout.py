@@ -20,7 +20,7 @@ Verdict = Literal["within", "near", "apart", ""]
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One number of ours, the paper's, and how far they are apart; "" where there is none."""
 
     ours: str
@@ -30,27 +30,27 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     labels: tuple[str, ...]
-    cells: tuple[Cell | None, ...]
+    cells: tuple[TableCell | None, ...]
 
 
 @dataclass(frozen=True)
-class Block:
+class RowGroup:
     """Rows under one heading, usually an environment."""
 
     title: str
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
 
 
 @dataclass(frozen=True)
 class Table:
     label_heads: tuple[str, ...]
     heads: tuple[str, ...]
-    blocks: tuple[Block, ...]
+    blocks: tuple[RowGroup, ...]
 
     @property
-    def cells(self) -> Iterator[Cell]:
+    def cells(self) -> Iterator[TableCell]:
         """Those that hold something."""
         rows = (row for block in self.blocks for row in block.rows)
         return (cell for row in rows for cell in row.cells if cell)
@@ -149,8 +149,8 @@ def comparison(compared: pl.DataFrame, shape: Shape) -> Table:
                 row["across"]: _cell(row, *digits[row["across"]]) for row in part.rows(named=True)
             }
             labels = tuple(shape.word(part[key][0]) for key in shape.rows)
-            rows.append(Row(labels, tuple(cells.get(head) for head in heads)))
-        blocks.append(Block(shape.title(group), tuple(rows)))
+            rows.append(TableRow(labels, tuple(cells.get(head) for head in heads)))
+        blocks.append(RowGroup(shape.title(group), tuple(rows)))
     return Table(tuple(shape.word(key) for key in shape.rows), heads, tuple(blocks))
 
 
@@ -162,8 +162,8 @@ def intervals(frame: pl.DataFrame, shape: Shape, columns: Mapping[str, str]) -> 
         digits = {name: 3 if (group[name].abs() < 10).all() else 2 for name in columns}
         for row in group.rows(named=True):
             labels = tuple(shape.word(row[key]) for key in shape.rows)
-            rows.append(Row(labels, tuple(_interval(row, *each) for each in digits.items())))
-        blocks.append(Block(shape.title(group), tuple(rows)))
+            rows.append(TableRow(labels, tuple(_interval(row, *each) for each in digits.items())))
+        blocks.append(RowGroup(shape.title(group), tuple(rows)))
     return Table(
         tuple(shape.word(key) for key in shape.rows), tuple(columns.values()), tuple(blocks)
     )
@@ -180,12 +180,12 @@ def texts(rows: Sequence[Mapping[str, str]], shape: Shape) -> Table:
         lines = []
         for part in group.partition_by(shape.rows, maintain_order=True):
             cells = {
-                shape.word(row[shape.across]): Cell(row["ours"], row["paper"])
+                shape.word(row[shape.across]): TableCell(row["ours"], row["paper"])
                 for row in part.rows(named=True)
             }
             labels = tuple(part[key][0] for key in shape.rows)
-            lines.append(Row(labels, tuple(cells.get(head) for head in heads)))
-        blocks.append(Block(shape.title(group), tuple(lines)))
+            lines.append(TableRow(labels, tuple(cells.get(head) for head in heads)))
+        blocks.append(RowGroup(shape.title(group), tuple(lines)))
     return Table(tuple(shape.word(key) for key in shape.rows), heads, tuple(blocks))
 
 
@@ -206,12 +206,12 @@ def _decimals(rows: Sequence[dict[str, Any]]) -> tuple[int, int]:
     return min(max(needed, paper), max(paper, 3)), paper
 
 
-def _cell(row: dict[str, Any], ours: int, paper: int) -> Cell:
+def _cell(row: dict[str, Any], ours: int, paper: int) -> TableCell:
     distance, printed = row["distance"], row["paper_mean"]
     mine = _with_error(row["mean"], row["se"], ours)
     if row.get("low") is not None and math.isfinite(row["low"]):
         mine = f"{mine} [{number(row['low'], ours)}, {number(row['high'], ours)}]"
-    return Cell(
+    return TableCell(
         ours=mine,
         paper="" if printed is None else _with_error(printed, row["paper_se"], paper),
         apart="" if distance is None else number(distance, 1, sign=True),
@@ -219,11 +219,11 @@ def _cell(row: dict[str, Any], ours: int, paper: int) -> Cell:
     )
 
 
-def _interval(row: dict[str, Any], name: str, decimals: int) -> Cell | None:
+def _interval(row: dict[str, Any], name: str, decimals: int) -> TableCell | None:
     if row[name] is None:
         return None
     value, low, high = (number(row[name + end], decimals) for end in ("", "_low", "_high"))
-    return Cell(f"{value} [{low}, {high}]")
+    return TableCell(f"{value} [{low}, {high}]")
 
 
 def _with_error(mean: float, se: float | None, decimals: int) -> str:

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from sibling_replay.artefacts.layout import CLOSE
 from sibling_replay.artefacts.statistics import mean_se
-from sibling_replay.running.metrics import Summary
+from sibling_replay.running.metrics import Scores
 from sibling_replay.terminal import printable
 
 PAPER = "as the paper"
@@ -88,31 +88,31 @@ def with_settings(frame: pl.DataFrame) -> pl.DataFrame:
     """A row a run: environment, method, settings that are not the paper's, seed, six numbers."""
     settings = [settings_of(run) or PAPER for run in frame["run"]]
     frame = frame.with_columns(pl.Series("settings", settings, dtype=pl.String))
-    return frame.select(*CELL, "seed", *Summary._fields).sort("env", "settings", "method", "seed")
+    return frame.select(*CELL, "seed", *Scores._fields).sort("env", "settings", "method", "seed")
 
 
 @dataclass(frozen=True)
-class Cell:
+class RunCell:
     """Runs that differ in seed alone, and their mean and standard error if there are several."""
 
     env: str
     method: str
     settings: str
-    rows: tuple[tuple[str, ...], ...]  # a name, then the numbers in the order of `Summary`
+    rows: tuple[tuple[str, ...], ...]  # a name, then the numbers in the order of `Scores`
 
 
-def cells(frame: pl.DataFrame) -> list[Cell]:
+def cells(frame: pl.DataFrame) -> list[RunCell]:
     """The rows of `with_settings` as text."""
     found = []
     for (env, method, settings), runs in frame.group_by(*CELL, maintain_order=True):
-        numbers = runs.select(Summary._fields)
+        numbers = runs.select(Scores._fields)
         names = [str(seed) for seed in runs["seed"]]
         rows = [(name, *row) for name, row in zip(names, numbers.rows(), strict=True)]
         if runs.height > 1:
             means, errors = zip(*(mean_se(column.to_list()) for column in numbers), strict=True)
             rows += [(f"mean of {runs.height}", *means), ("std. error", *errors)]
         shown = tuple((name, *map(_shown, values)) for name, *values in rows)
-        found.append(Cell(env, method, settings, shown))
+        found.append(RunCell(env, method, settings, shown))
     return found
 
 
@@ -128,7 +128,7 @@ def run_tables(frame: pl.DataFrame) -> Iterator[Table]:
         table.add_column("method", no_wrap=True)
         table.add_column("settings that are not the paper's", overflow="fold")
         table.add_column("seed", justify="right")
-        for name in Summary._fields:
+        for name in Scores._fields:
             table.add_column(name.replace("auc", "AUC").replace("_", "\n"), justify="right")
         for cell in group:
             table.add_section()

@@ -138,7 +138,7 @@ Panel = PointPanel | LinePanel | HeatPanel
 
 
 @dataclass(frozen=True)
-class Entry:
+class LegendLine:
     """A line of the legend."""
 
     style: str
@@ -159,15 +159,15 @@ class Figure:
         panels = (panel for panel in self.panels if isinstance(panel, PointPanel))
         return tuple(mark for panel in panels for mark in panel.marks)
 
-    def legend(self) -> tuple[Entry, ...]:
+    def legend(self) -> tuple[LegendLine, ...]:
         """Everything drawn under a name, each once, in order of appearance."""
-        entries: dict[Entry, None] = {}
+        entries: dict[LegendLine, None] = {}
         for panel in self.panels:
             if isinstance(panel, PointPanel):
-                entries |= dict.fromkeys(Entry(m.style, m.style, "point") for m in panel.marks)
+                entries |= dict.fromkeys(LegendLine(m.style, m.style, "point") for m in panel.marks)
             elif isinstance(panel, LinePanel):
                 for curve in panel.curves:
                     kind: Literal["point", "line"] = "point" if curve.style == PAPER else "line"
-                    entries[Entry(curve.style, curve.label, kind)] = None
-                entries |= dict.fromkeys(Entry(v.style, v.label, "line") for v in panel.levels)
+                    entries[LegendLine(curve.style, curve.label, kind)] = None
+                entries |= dict.fromkeys(LegendLine(v.style, v.label, "line") for v in panel.levels)
         return tuple(entries)

@@ -22,7 +22,7 @@ CONFIDENCE = 0.95
 F64 = NDArray[np.float64]
 
 
-class Estimate(NamedTuple):
+class Interval(NamedTuple):
     """A number with its 95 % interval."""
 
     value: float
@@ -57,7 +57,7 @@ def distance(
     return gap / combined if combined != 0.0 else math.copysign(math.inf, gap)
 
 
-def paired_interval(difference: ArrayLike, comparisons: int = 1) -> Estimate:
+def paired_interval(difference: ArrayLike, comparisons: int = 1) -> Interval:
     """Mean and two-sided 95 % t interval of paired seed differences.
 
     With several comparisons it is Bonferroni's simultaneous interval: the sweep makes 48, so its
@@ -65,7 +65,7 @@ def paired_interval(difference: ArrayLike, comparisons: int = 1) -> Estimate:
     """
     mean, se = mean_se(difference)
     half = critical_value(np.asarray(difference).size, comparisons) * se
-    return Estimate(mean, mean - half, mean + half)
+    return Interval(mean, mean - half, mean + half)
 
 
 def critical_value(n: int, comparisons: int = 1) -> float:
@@ -82,7 +82,7 @@ def interquartile_mean(scores: ArrayLike, axis: int | None = None) -> F64:
     return np.asarray(trim_mean(np.asarray(scores, dtype=np.float64), 0.25, axis=axis))
 
 
-def iqm(scores: ArrayLike, rng: np.random.Generator) -> Estimate:
+def iqm(scores: ArrayLike, rng: np.random.Generator) -> Interval:
     """Interquartile mean over all runs of all tasks [runs, tasks], with its interval."""
     x = _scores(scores)
     return _bootstrap(
@@ -90,7 +90,7 @@ def iqm(scores: ArrayLike, rng: np.random.Generator) -> Estimate:
     )
 
 
-def probability_of_improvement(x: ArrayLike, y: ArrayLike, rng: np.random.Generator) -> Estimate:
+def probability_of_improvement(x: ArrayLike, y: ArrayLike, rng: np.random.Generator) -> Interval:
     """P(X > Y) + P(X = Y) / 2 for a random run of each, averaged over tasks; [runs, tasks] each."""
     a, b = _scores(x), _scores(y)
     if a.shape[1] != b.shape[1]:
@@ -105,7 +105,7 @@ def probability_of_improvement(x: ArrayLike, y: ArrayLike, rng: np.random.Genera
 
 def _bootstrap(
     sets: list[F64], statistic: Callable[[list[F64]], F64], rng: np.random.Generator
-) -> Estimate:
+) -> Interval:
     """Percentile interval; `statistic` maps sets of [resamples, runs, tasks] to [resamples]."""
     value = float(statistic([x[None] for x in sets])[0])
     found = []
@@ -119,7 +119,7 @@ def _bootstrap(
         found.append(statistic(drawn))
     tail = 100 * (1.0 - CONFIDENCE) / 2
     low, high = np.percentile(np.concatenate(found), [tail, 100 - tail])
-    return Estimate(value, float(low), float(high))
+    return Interval(value, float(low), float(high))
 
 
 def _scores(scores: ArrayLike) -> F64:

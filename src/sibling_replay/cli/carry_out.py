@@ -9,7 +9,7 @@ from sibling_replay import terminal
 from sibling_replay.running.display import StudyDisplay
 from sibling_replay.running.jobs import FROM_SCRATCH, Backend, JobFunction, Resumable
 from sibling_replay.running.local import LocalBackend
-from sibling_replay.running.runner import Report, run_study
+from sibling_replay.running.runner import Tally, run_study
 from sibling_replay.running.runs import Run
 
 
@@ -26,14 +26,14 @@ def new_backend(
 
 def carry_out(
     runs: Sequence[Run], out: Path, backend: Backend, title: str, job: JobFunction
-) -> Report:
+) -> Tally:
     """Do the runs, showing progress."""
     resumable = job if isinstance(job, Resumable) else FROM_SCRATCH
     with StudyDisplay(terminal.new_console(), title) as shown:
         return run_study(runs, out, backend, shown.observe, resumable)
 
 
-def finish(report: Report, where: Path) -> int:
+def finish(report: Tally, where: Path) -> int:
     """Tell failures and counts. Returns the exit code."""
     for failure in report.failures:
         say(f"\nFAILED {failure.run.id}\n{failure.error}")

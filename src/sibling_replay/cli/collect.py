@@ -18,6 +18,6 @@ def collect(name: AnyStudy, out: Out = Path("runs"), results: Path = Path("resul
     """
     study = study_named(name)
     target = results / f"{study.name}{store.SUFFIX}"
-    count = store.collect(out, study.name, target)
+    count = store.collect_runs(out, study.name, target)
     say(f"{count} runs, {target.stat().st_size / 1e6:.2f} MB: {target}")
     return 0

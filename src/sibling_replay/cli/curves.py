@@ -23,7 +23,7 @@ def curves(name: AnyStudy, to: Path, out: Out = Path("runs")) -> int:
     if to.suffix not in (".csv", ".parquet"):
         raise ValueError(f"--to must end in .csv or .parquet, got {to}")
     study = study_named(name)
-    frame = store.curves(store.load_runs(out, [study.name]))
+    frame = store.curves_of(store.load_runs(out, [study.name]))
     make_writable(to.parent)
     write_whole(to, store.as_bytes(frame, to.suffix))
     say(f"{frame.height} evaluations of {frame['run'].n_unique()} runs: {to}")

@@ -14,7 +14,7 @@ from sibling_replay.cli.options import AnyStudy, Out, by_default
 from sibling_replay.cli.settings import settings_for
 from sibling_replay.envs import GAMES
 from sibling_replay.running.jobs import Checkable
-from sibling_replay.running.runner import Report
+from sibling_replay.running.runner import Tally
 from sibling_replay.studies import all_studies, study_named
 from sibling_replay.studies.study import Choice, Study
 from sibling_replay.training.config import ENVIRONMENTS, METHODS
@@ -115,7 +115,7 @@ def reproduce(
     _refuse_unused(study, options)
     settings = settings_for(study, set_, steps)
     choice = Choice(out, env, method, tuple(dict.fromkeys(seeds)), settings, options)
-    report = Report(0, 0)
+    report = Tally(0, 0)
     for stage in study.stages(choice):
         if isinstance(stage, str):
             say(stage)

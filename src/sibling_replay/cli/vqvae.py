@@ -43,7 +43,7 @@ from sibling_replay.studies.minatar.encoders import (
 from sibling_replay.terminal import new_console
 
 if TYPE_CHECKING:
-    from sibling_replay.grouping.vqvae.training import Progress
+    from sibling_replay.grouping.vqvae.training import TrainingProgress
 
 Game = Annotated[str, tyro.conf.arg(help=f"One of {', '.join(GAMES)}; letters in any case.")]
 
@@ -201,7 +201,7 @@ def trained_encoder(config: EncoderConfig, out: Path, console: Console) -> Encod
 
     before: tuple[float, int] | None = None  # when it last reported, and the update
 
-    def observe(progress: Progress) -> None:
+    def observe(progress: TrainingProgress) -> None:
         nonlocal before
         now = time.monotonic()
         if progress.update % REPORT_EVERY and progress.update != progress.of:

@@ -6,7 +6,7 @@ They are fitted once, by `fit(obs)`, `fit_env(env)` or the buffer they are given
 
 from typing import Any
 
-from sibling_replay.grouping.auto import Auto, Choice, choose
+from sibling_replay.grouping.auto import Auto, KeyChoice, choose
 from sibling_replay.grouping.downscale import Downscale
 from sibling_replay.grouping.exact import Exact
 from sibling_replay.grouping.fittable import FittableMap, NotFitted
@@ -30,12 +30,12 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "VQVAE",
     "Auto",
-    "Choice",
     "Downscale",
     "Exact",
     "FittableMap",
     "Grid",
     "KMeans",
+    "KeyChoice",
     "KeyMap",
     "NotFitted",
     "SimHash",

@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Choice:
+class KeyChoice:
     """A map, and why it was taken."""
 
     entries: int  # N, at the choice
@@ -76,7 +76,7 @@ class Auto(FittableMap):
         check_whole("fit_after", self.fit_after, 1, 2**40)
         check_whole("seed", self.seed, 0, 2**63)
         self.chosen: FittableMap | None = None
-        self.choice: Choice | None = None
+        self.choice: KeyChoice | None = None
 
     def fit(self, obs: Any, action: Any = None, priority: ArrayLike | None = None) -> Auto:
         """Choose for a batch of entries. Actions of any kind count, as they tell groups apart."""
@@ -126,7 +126,7 @@ class Auto(FittableMap):
     def _restore(self, spec: Mapping[str, Any], arrays: Arrays) -> None:
         own = {name.removeprefix(_CHOSEN): array for name, array in arrays.items()}
         self.chosen = FittableMap.from_state(spec["chosen"], own)
-        self.choice = Choice(**spec["choice"])
+        self.choice = KeyChoice(**spec["choice"])
 
 
 def choose(
@@ -135,7 +135,7 @@ def choose(
     action: Any = None,
     priority: ArrayLike | None = None,
     noise: float = 0.02,
-) -> tuple[FittableMap, Choice]:
+) -> tuple[FittableMap, KeyChoice]:
     """The map for these entries, and why.
 
     ladders: by name, maps of one kind, fitted, from coarse to fine.
@@ -147,7 +147,7 @@ def choose(
     least = _groups_per_entry(groups)
     if least <= EXACT_ENOUGH:
         reason = f"equal observations repeat: G/N {least:.4f} is at most {EXACT_ENOUGH}"
-        return exact, Choice(entries, repr(exact), exact.digest, least, None, reason)
+        return exact, KeyChoice(entries, repr(exact), exact.digest, least, None, reason)
     ranked = priority is not None and np.ptp(np.asarray(priority)) > 0.0
     found: list[tuple[float, FittableMap, float]] = []  # explained, map, G / N
     missed = []
@@ -170,7 +170,7 @@ def choose(
     if missed:
         reason += f"; too fine at their coarsest: {', '.join(missed)}"
     kept = gain if ranked else None
-    return taken, Choice(entries, repr(taken), taken.digest, share, kept, reason)
+    return taken, KeyChoice(entries, repr(taken), taken.digest, share, kept, reason)
 
 
 def _finest_under(
@@ -188,7 +188,7 @@ def _finest_under(
 
 def _action_alone(
     obs: Any, action: Any, entries: int, noise: float, missed: Sequence[str]
-) -> tuple[FittableMap, Choice]:
+) -> tuple[FittableMap, KeyChoice]:
     """One group for each action: what is left where everything else is too fine."""
     alone = Grid(1).fit(obs, action)
     share = _groups_per_entry(group_numbers(alone.keys(obs, action), action))
@@ -196,7 +196,7 @@ def _action_alone(
         f"{' and '.join(missed)} have G/N above {noise:g} at their coarsest, with {entries:,} "
         f"entries: siblings are entries with equal action, G/N {share:.4f}"
     )
-    return alone, Choice(entries, repr(alone), alone.digest, share, None, reason)
+    return alone, KeyChoice(entries, repr(alone), alone.digest, share, None, reason)
 
 
 def _groups_per_entry(groups: NDArray[np.int64]) -> float:

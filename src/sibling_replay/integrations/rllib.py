@@ -23,7 +23,7 @@ from sibling_replay.integrations.host_export import NextValues, drawable_slots, 
 from sibling_replay.integrations.host_replay import HostReplay
 from sibling_replay.integrations.rllib_storage import (
     SlottedEpisodes,
-    check_form,
+    check_batch_form,
     compared,
     one_by_one,
 )
@@ -97,7 +97,7 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
             if not isinstance(episode, SingleAgentEpisode):
                 raise TypeError(f"only episodes of a single agent can be stored, not {episode!r}")
         if self._whole_columns:
-            check_form(chain(islice(self.episodes, 1), episodes))
+            check_batch_form(chain(islice(self.episodes, 1), episodes))
         if self._host_draws:
             EpisodeReplayBuffer.add(self, episodes)
         else:

@@ -176,7 +176,7 @@ def _plain(value: Any) -> Any:
     return (array.astype(np.int64) if array.dtype.kind in "iu" and array.ndim == 0 else array)[()]
 
 
-def check_form(episodes: Iterable[SingleAgentEpisode]) -> None:
+def check_batch_form(episodes: Iterable[SingleAgentEpisode]) -> None:
     """Refuse what cannot be compared: several parts, or not of the first episode's form."""
     first = None
     for episode in filter(len, episodes):

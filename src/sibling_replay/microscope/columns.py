@@ -132,7 +132,7 @@ class Columns:
 
 
 @contextmanager
-def open_columns(path: Path) -> Iterator[Columns | None]:
+def open_table(path: Path) -> Iterator[Columns | None]:
     """The columns of a file, to be read inside the block; None if it is a saved buffer of ours."""
     try:
         with open(path, "rb") as file:

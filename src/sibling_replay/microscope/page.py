@@ -6,10 +6,10 @@ import json
 
 import jinja2
 
-from sibling_replay.microscope.view import ESS_NOTE, SAMPLE_NOTE, View
+from sibling_replay.microscope.view import ESS_NOTE, SAMPLE_NOTE, Diagnosis
 
 
-def page_of(view: View) -> str:
+def page_of(view: Diagnosis) -> str:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("sibling_replay.microscope"),
         autoescape=True,
@@ -21,5 +21,5 @@ def page_of(view: View) -> str:
     return template.render(view=view, notes=(SAMPLE_NOTE, ESS_NOTE))
 
 
-def json_of(view: View) -> str:
+def json_of(view: Diagnosis) -> str:
     return json.dumps(view.data, indent=2, allow_nan=False) + "\n"

@@ -12,21 +12,21 @@ from rich.text import Text
 from sibling_replay.microscope.view import (
     ESS_NOTE,
     SAMPLE_NOTE,
+    Diagnosis,
     GroupView,
     TvBin,
-    View,
 )
 
 WIDTH = 80  # where there is no terminal to ask
 _BAR = 24
 
 
-def show(console: Console, view: View) -> None:
+def show(console: Console, view: Diagnosis) -> None:
     for part in _parts(view):
         console.print(part, highlight=False)
 
 
-def _parts(view: View) -> Iterator[RenderableType]:
+def _parts(view: Diagnosis) -> Iterator[RenderableType]:
     if view.stand_in:
         yield Text(view.stand_in, style="yellow")
         yield ""

@@ -34,7 +34,7 @@ from sibling_replay.checkpoint import KEY_KINDS, read_header
 from sibling_replay.diagnostics import EXACT_KEY, equal_rows
 from sibling_replay.grouping.key_map import KeyMap
 from sibling_replay.grouping.vqvae import VQVAE
-from sibling_replay.microscope.columns import BadFile, Columns, open_columns
+from sibling_replay.microscope.columns import BadFile, Columns, open_table
 from sibling_replay.schema import GROUP_KEY, TRANSITION
 
 ALPHA, EPSILON = 0.6, 1e-6  # the paper's
@@ -70,7 +70,7 @@ class Transitions:
 
 def read_transitions(path: Path, how: Reading) -> Transitions:
     """The transitions of a file, or `BadFile` saying which column or row is wrong."""
-    with open_columns(path) as file:
+    with open_table(path) as file:
         return _read(path, file, how)
 
 

@@ -21,7 +21,7 @@ from sibling_replay.diagnostics import (
 )
 from sibling_replay.diagnostics.summary import TV_EDGES
 from sibling_replay.microscope.transitions import Transitions
-from sibling_replay.microscope.words import FLAGS, label_of, number, percent, signed
+from sibling_replay.microscope.words import FLAGS, label_of, percent, shown_number, signed
 from sibling_replay.terminal import printable
 
 _SHOWN_OUTCOMES = 6
@@ -66,7 +66,7 @@ class TvBin:
 
 
 @dataclass(frozen=True)
-class View:
+class Diagnosis:
     title: str
     sources: tuple[str, ...]
     stand_in: str  # said first, if rewards stand in for targets
@@ -81,7 +81,7 @@ class View:
 
 def view_of(
     title: str, read: Transitions, beta: float = 0.4, batch_size: int = 32, top: int = 10
-) -> View:
+) -> Diagnosis:
     """Examine transitions and say what was found."""
     findings = examine_transitions(
         read.columns,
@@ -102,7 +102,7 @@ def view_of(
         f"targets: {read.target_source or 'rewards'}",
         f"beta: {beta:g}",
     )
-    return View(
+    return Diagnosis(
         title=printable(title),
         sources=tuple(map(printable, sources)),
         stand_in="Rewards stand in for Bellman targets: the file has neither target nor q_next. "
@@ -132,9 +132,9 @@ def view_of(
 
 
 def _sections(found: Summary, target: str) -> tuple[tuple[str, tuple[Line, ...]], ...]:
-    least, q1, median, q3, most = (number(n) for n in found.siblings)
+    least, q1, median, q3, most = (shown_number(n) for n in found.siblings)
     with2, with10, with100 = (percent(share) for share in found.entries_with)
-    tv50, tv90, tv99, tv_most = (number(tv) for tv in found.tv_quantiles)
+    tv50, tv90, tv99, tv_most = (shown_number(tv) for tv in found.tv_quantiles)
     support = (
         Line("entries", f"{found.entries:,}", "stored transitions"),
         Line("groups", f"{found.groups:,}", "different keys"),
@@ -160,7 +160,7 @@ def _sections(found: Summary, target: str) -> tuple[tuple[str, tuple[Line, ...]]
     outcomes = (
         Line(
             "outcome TV",
-            number(found.tv),
+            shown_number(found.tv),
             "mass-weighted: how much of what PER replays of a group is misplaced",
         ),
         Line(
@@ -172,34 +172,34 @@ def _sections(found: Summary, target: str) -> tuple[tuple[str, tuple[Line, ...]]
     shifts = (
         Line(
             "shift before IS",
-            number(found.shift),
+            shown_number(found.shift),
             f"mass-weighted |PER's mean {target} - empirical mean|; "
             f"largest {signed(found.shift_largest)}",
         ),
         Line(
             "shift after IS",
-            number(found.corrected_shift),
+            shown_number(found.corrected_shift),
             f"the same with unnormalised weights, beta = {found.beta:g}; "
             f"largest {signed(found.corrected_shift_largest)}",
         ),
         Line(
             "spread",
-            number(found.spread),
+            shown_number(found.spread),
             f"standard deviation of the {target}s within a group; the shifts are "
-            f"{number(found.shift_in_spreads)} and {number(found.corrected_shift_in_spreads)} "
-            "of it",
+            f"{shown_number(found.shift_in_spreads)} and "
+            f"{shown_number(found.corrected_shift_in_spreads)} of it",
         ),
     )
     ess = f"of the weights of a minibatch of {found.batch_size}, see below"
     entries = (
         Line(
             "concentration C",
-            number(found.concentration),
+            shown_number(found.concentration),
             "mass-weighted; 0 if siblings are drawn alike, even where it moves no outcome; "
-            f"largest {number(found.concentration_largest)}",
+            f"largest {shown_number(found.concentration_largest)}",
         ),
-        Line("ESS of PER", number(found.prioritized_ess), ess),
-        Line("ESS of SAMPLE", number(found.sibling_ess), ess),
+        Line("ESS of PER", shown_number(found.prioritized_ess), ess),
+        Line("ESS of SAMPLE", shown_number(found.sibling_ess), ess),
     )
     return (
         ("Group support", support),
@@ -238,10 +238,10 @@ def _group(
             Line("siblings", f"{group.siblings:,}", ""),
             Line("outcomes", f"{group.distinct:,}", ""),
             Line("of all draws", percent(group.probability), ""),
-            Line("TV", number(group.tv), ""),
+            Line("TV", shown_number(group.tv), ""),
             Line("shift before IS", signed(group.shift), ""),
             Line("after IS", signed(group.corrected_shift), ""),
-            Line("C", number(group.concentration), ""),
+            Line("C", shown_number(group.concentration), ""),
         ),
         outcomes=tuple(
             OutcomeView(
@@ -249,13 +249,13 @@ def _group(
                 count=f"{outcome.count:,}",
                 stored=percent(outcome.frequency),
                 replayed=percent(outcome.probability),
-                target=number(outcome.target),
+                target=shown_number(outcome.target),
                 frequency=outcome.frequency,
                 probability=outcome.probability,
             )
             for outcome in group.outcomes
         ),
         others=group.distinct - len(group.outcomes),
-        change=f"SAMPLE: mean {target} {number(replayed)} -> {number(group.mean)}, "
-        f"TV {number(group.tv)} -> 0, still {percent(group.probability)} of all draws",
+        change=f"SAMPLE: mean {target} {shown_number(replayed)} -> {shown_number(group.mean)}, "
+        f"TV {shown_number(group.tv)} -> 0, still {percent(group.probability)} of all draws",
     )

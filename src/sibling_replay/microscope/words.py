@@ -35,7 +35,7 @@ def _plain(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def number(value: float) -> str:
+def shown_number(value: float) -> str:
     """Three digits, or every digit before the point. Rounding errors are zero."""
     if abs(value) < ROUNDING:
         return "0"
@@ -45,7 +45,7 @@ def number(value: float) -> str:
 
 
 def signed(value: float) -> str:
-    shown = number(value)
+    shown = shown_number(value)
     return shown if value <= 0 or shown == "0" else f"+{shown}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from sibling_replay.artefacts.layout import CLOSE, CONFIDENT, Cell, Row, Table
+from sibling_replay.artefacts.layout import CLOSE, CONFIDENT, Table, TableCell, TableRow
 
 SOURCES = ("ours", "paper", "apart")
 MARKS = {"within": "", "near": "*", "apart": "**", "": ""}
@@ -53,7 +53,7 @@ def latex(table: Table, caption: str, label: str) -> str:
     return "\n".join(lines)
 
 
-def _lines(row: Row, compares: bool) -> Iterator[list[str]]:
+def _lines(row: TableRow, compares: bool) -> Iterator[list[str]]:
     """A row as text: one line, or ours, the paper's and the distance below each other."""
     if not compares:
         yield [*row.labels, *(cell.ours if cell else "" for cell in row.cells)]
@@ -65,7 +65,7 @@ def _lines(row: Row, compares: bool) -> Iterator[list[str]]:
             yield [*labels, source, *texts]
 
 
-def _text(cell: Cell, source: str) -> str:
+def _text(cell: TableCell, source: str) -> str:
     text: str = getattr(cell, source)
     return text + MARKS[cell.verdict] if source == "apart" else text
 

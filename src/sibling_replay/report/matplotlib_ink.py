@@ -70,7 +70,7 @@ def save(figure: Figure, directory: Path, name: str) -> list[Path]:
     directory.mkdir(parents=True, exist_ok=True)
     written = []
     with matplotlib.rc_context(LOOK):
-        canvas = draw(figure)
+        canvas = drawing_of(figure)
         for suffix, blank in BLANK.items():
             path = directory / f"{name}.{suffix}"
             with whole_file(path) as file:
@@ -79,7 +79,7 @@ def save(figure: Figure, directory: Path, name: str) -> list[Path]:
     return written
 
 
-def draw(figure: Figure) -> Canvas:
+def drawing_of(figure: Figure) -> Canvas:
     columns = min(figure.columns, len(figure.panels))
     rows = math.ceil(len(figure.panels) / columns)
     wide = 1.3 if columns <= 2 else 1.0

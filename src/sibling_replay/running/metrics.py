@@ -45,7 +45,7 @@ def final(step: ArrayLike, value: ArrayLike) -> float:
     return float(_curve(step, value)[1][-1])
 
 
-class Summary(NamedTuple):
+class Scores(NamedTuple):
     """The six numbers of one run that the paper's tables average over seeds."""
 
     auc_return: float
@@ -56,12 +56,12 @@ class Summary(NamedTuple):
     final_success: float
 
 
-def summarize(result: RunResult) -> Summary:
+def scores_of(result: RunResult) -> Scores:
     step, horizon = result.eval_step, result.config.steps
     curves = (result.eval_return, result.eval_success)
     aucs = [auc(step, curve, horizon) for curve in curves]
     lates = [late(step, curve, horizon) for curve in curves]
-    return Summary(*aucs, *lates, *(final(step, curve) for curve in curves))
+    return Scores(*aucs, *lates, *(final(step, curve) for curve in curves))
 
 
 def _curve(step: ArrayLike, value: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -44,7 +44,7 @@ class Progress:
 
 
 @dataclass
-class Report:
+class Tally:
     """What a call of `run_study` did. `failures` is what a command must exit non-zero for."""
 
     total: int
@@ -77,7 +77,7 @@ class _Pace:
             began = time.monotonic() - outcome.seconds
             self._first = began if self._first is None else min(self._first, began)
 
-    def progress(self, report: Report, last: Outcome | None, preparing: bool = False) -> Progress:
+    def progress(self, report: Tally, last: Outcome | None, preparing: bool = False) -> Progress:
         standing = {name: self._jobs.standing(run) for name, run in self._open.items()}
         left = sum(run.config.steps - standing[name] for name, run in self._open.items())
         # a run that was killed goes back to its checkpoint, so it may stand behind its last word
@@ -112,7 +112,7 @@ def run_study(
     backend: Backend,
     observe: Callable[[Progress], None] = lambda progress: None,
     jobs: Resumable = FROM_SCRATCH,
-) -> Report:
+) -> Tally:
     """Do the runs that `root` lacks, storing each as it finishes.
 
     `observe` is called once at the start, after every run, and now and then in between (`last` is
@@ -122,7 +122,7 @@ def run_study(
     remove_leftovers(root)
     finished = store.check_finished(root, runs)
     todo = [run for run in runs if run.id not in finished]
-    report = Report(total=len(runs), already=len(finished))
+    report = Tally(total=len(runs), already=len(finished))
     pace = _Pace(todo, jobs)
     observe(pace.progress(report, None))
     if not todo:

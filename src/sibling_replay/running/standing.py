@@ -32,7 +32,7 @@ class Standing:
     seconds_ago: float
 
 
-class Notes:
+class StandingNotes:
     """Writes a run's notes: an observer of its training."""
 
     def __init__(self, directory: Path) -> None:

@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 
 from sibling_replay.files import write_whole
-from sibling_replay.running.metrics import Summary, summarize
+from sibling_replay.running.metrics import Scores, scores_of
 from sibling_replay.running.parquet import Damaged, Decoder, encode
 from sibling_replay.running.runs import Run
 from sibling_replay.training.config import CONFIGS, RunConfig
@@ -76,7 +76,7 @@ def to_row(run: Run, result: RunResult) -> pl.DataFrame:
         columns.append(pl.Series(name, [getattr(run.config, name)], dtype=dtype))
     columns.append(pl.Series("episodes", [result.episodes], dtype=pl.Int64))
     columns.append(pl.Series("updates", [result.updates], dtype=pl.Int64))
-    for name, value in summarize(result)._asdict().items():
+    for name, value in scores_of(result)._asdict().items():
         columns.append(pl.Series(name, [value], dtype=pl.Float64))
     for name in CURVE:
         columns.append(_list_column(name, getattr(result, name)))
@@ -251,11 +251,11 @@ def _settings() -> dict[str, pl.DataType]:
 def no_runs() -> pl.DataFrame:
     """A frame of no run: what a study of which nothing has been run looks like."""
     text = dict.fromkeys(("run", "study", "kind"), pl.String())
-    numbers = dict.fromkeys(Summary._fields, pl.Float64())
+    numbers = dict.fromkeys(Scores._fields, pl.Float64())
     return pl.DataFrame(schema={**text, **_settings(), **numbers})
 
 
-def curves(frame: pl.DataFrame) -> pl.DataFrame:
+def curves_of(frame: pl.DataFrame) -> pl.DataFrame:
     """One row per evaluation instead of one per run: what a figure or a groupby wants."""
     settings = _settings()
     keep = ["run", "study", *(name for name in frame.columns if name in settings)]
@@ -269,7 +269,7 @@ def as_bytes(frame: pl.DataFrame, suffix: str) -> bytes:
     return frame.write_csv().encode()
 
 
-def collect(root: Path, study: str, target: Path) -> int:
+def collect_runs(root: Path, study: str, target: Path) -> int:
     """Put a study's finished runs into one file, fit for committing; returns how many."""
     frame = _load_written(root, [study])
     _write(target, frame, level=19)

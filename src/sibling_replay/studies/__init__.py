@@ -16,7 +16,7 @@ ENTRY_POINTS = "sibling_replay.studies"  # each a Study
 _registered: dict[str, Study] = {}
 
 
-def register(study: Study) -> Study:
+def register_study(study: Study) -> Study:
     """Make a study of one's own known to the commands."""
     if not isinstance(study, Study):
         raise TypeError(f"a study is an instance of Study, not {study!r}")

@@ -21,7 +21,7 @@ from sibling_replay.artefacts.words import LABELS, RANGES, WORDS
 from sibling_replay.running.runs import Run, own_settings, run_id, select
 from sibling_replay.studies.paper import numbers as published
 from sibling_replay.studies.study import Choice, Coverage
-from sibling_replay.studies.tabular import DIAGNOSTICS_EVERY, LAKES, Needs, TabularStudy
+from sibling_replay.studies.tabular import DIAGNOSTICS_EVERY, LAKES, RunNeeds, TabularStudy
 from sibling_replay.training.config import paper_config
 
 NAME = "exact"
@@ -178,7 +178,7 @@ def lake_curves(frame: pl.DataFrame) -> Figure | None:
 
 # -------------------------------------------------------------------------------- report
 
-needs = partial(Needs, NAME, lambda: runs(Choice()))
+needs = partial(RunNeeds, NAME, lambda: runs(Choice()))
 LAKE_MAIN = main_methods(LAKES[0])
 MAIN = tuple(dict.fromkeys(method for env in MAIN_ENVS for method in main_methods(env)))
 
@@ -190,7 +190,7 @@ COMPARISON = Section(
         FigureEntry(
             "exact-results",
             "Figure 1",
-            "Exact-group results",
+            "ExactStudy-group results",
             "AUC return above; success of the final evaluation (FrozenLake: mean of the final "
             "25k steps) below. TwoChains succeeds at the goal by either branch.",
             needs(MAIN_ENVS, MAIN),
@@ -246,7 +246,7 @@ COMPARISON = Section(
 )
 
 
-class Exact(TabularStudy):
+class ExactStudy(TabularStudy):
     """The main comparison."""
 
     name = NAME
@@ -267,4 +267,4 @@ class Exact(TabularStudy):
         return Coverage(found.done(frames), found.total, found.gap(frames))
 
 
-STUDIES = (Exact(),)
+STUDIES = (ExactStudy(),)

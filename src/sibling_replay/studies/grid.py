@@ -32,7 +32,7 @@ from sibling_replay.studies.paper import numbers as published
 from sibling_replay.studies.paper.numbers import COMPARISONS
 from sibling_replay.studies.rare_outcome import rare_outcome
 from sibling_replay.studies.study import Choice, Coverage
-from sibling_replay.studies.tabular import DIAGNOSTICS_EVERY, Needs, TabularStudy
+from sibling_replay.studies.tabular import DIAGNOSTICS_EVERY, RunNeeds, TabularStudy
 from sibling_replay.training.config import paper_config
 
 NAME = "grid"
@@ -300,7 +300,7 @@ def bandit_distortion(frame: pl.DataFrame) -> Figure | None:
 
 # -------------------------------------------------------------------------------- report
 
-needs = partial(Needs, NAME, lambda: runs(Choice()))
+needs = partial(RunNeeds, NAME, lambda: runs(Choice()))
 
 
 def _sweep_table_entry(number: str, env: str) -> TableEntry:
@@ -380,7 +380,7 @@ MECHANISM = Section(
 )
 
 
-class Grid(TabularStudy):
+class GridStudy(TabularStudy):
     """The sweep of alpha and beta."""
 
     name = NAME
@@ -401,4 +401,4 @@ class Grid(TabularStudy):
         return Coverage(found.done(frames), found.total, found.gap(frames))
 
 
-STUDIES = (Grid(),)
+STUDIES = (GridStudy(),)

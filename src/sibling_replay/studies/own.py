@@ -23,7 +23,7 @@ def own_run(config: TabularConfig) -> Run:
     return Run(NAME, run_id(NAME, config, *own_settings(config, usual)), config)
 
 
-class Own(TabularStudy):
+class OwnRuns(TabularStudy):
     """Whatever `train` was asked for."""
 
     name = NAME
@@ -49,5 +49,5 @@ class Own(TabularStudy):
         return lines
 
 
-OWN = Own()
+OWN = OwnRuns()
 STUDIES = (OWN,)

@@ -39,9 +39,10 @@ class TabularJob:
     """What a worker calls with a config."""
 
     def __call__(self, config: TabularConfig) -> RunResult:
-        from sibling_replay.training.tabular.trainer import train  # slow to import: by workers only
+        # slow to import: by workers only
+        from sibling_replay.training.tabular.trainer import train_tabular
 
-        return train(config)
+        return train_tabular(config)
 
     def prepare(self) -> None:
         """Compile the trainer's kernels, or load them from disk, so that the first run is timed as
@@ -55,7 +56,7 @@ def _compile() -> None:
 
 
 @dataclass(frozen=True)
-class Needs:
+class RunNeeds:
     """The runs of a study that an artefact is made of; an empty filter lets everything pass."""
 
     study: str

@@ -24,7 +24,7 @@ SHORTENED: dict[str, int] = {
 SEEDS = (0, 1)
 
 
-class Testing(TabularStudy):
+class TestingStudy(TabularStudy):
     """12 runs of some seconds."""
 
     name = NAME
@@ -42,4 +42,4 @@ class Testing(TabularStudy):
         return select(found, choice.envs, choice.methods)
 
 
-STUDIES = (Testing(),)
+STUDIES = (TestingStudy(),)

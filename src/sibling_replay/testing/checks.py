@@ -10,8 +10,8 @@ from sibling_replay.replay.arrays import F64, I64
 from sibling_replay.replay.batch import Batch, Outcomes
 from sibling_replay.testing.chi_square import TooLittleData, check_counts
 from sibling_replay.testing.records import Entry, NaiveLaw, WeightedBy
-from sibling_replay.testing.states import fingerprint
-from sibling_replay.testing.twin import Drawn, Twin
+from sibling_replay.testing.states import state_bytes
+from sibling_replay.testing.twin import DrawnBatch, Twin
 
 LAW_TOLERANCE = 1e-9
 WEIGHT_TOLERANCE = 2e-6  # weights leave as float32
@@ -78,7 +78,7 @@ def check_weights(twin: Twin, law: NaiveLaw, weighted_by: WeightedBy) -> None:
             )
 
 
-def check_draws(twin: Twin, law: NaiveLaw, draws: int, rng: np.random.Generator) -> None:
+def check_drawing(twin: Twin, law: NaiveLaw, draws: int, rng: np.random.Generator) -> None:
     """Draws follow the naive law, by chi-square.
 
     In batches of one, and in larger ones: rows of a batch may depend on each other (stratified
@@ -145,7 +145,7 @@ def _one_outcome(batch: Batch, row: int, rng: np.random.Generator) -> int:
 def check_long_run(twin: Twin, rng: np.random.Generator) -> None:
     """Add, draw and refresh in any order, batches waiting for their TD errors and refreshed more
     than once: masses and dropped updates stay those of the naive refresh."""
-    waiting: list[Drawn] = []
+    waiting: list[DrawnBatch] = []
     twin.add(rng.integers(0, 5, 4), rng.integers(0, 4, 4))
     for turn in range(120):
         count = int(rng.integers(0, 5))
@@ -204,12 +204,14 @@ def check_limits(twin: Twin, rng: np.random.Generator) -> None:
         twin.check_valid()
 
 
-def _refused(twin: Twin, what: str, drawn: Drawn, errors: F64, signals: Mapping[str, F64]) -> None:
-    before = fingerprint(twin.sampling.state_dict())
+def _refused(
+    twin: Twin, what: str, drawn: DrawnBatch, errors: F64, signals: Mapping[str, F64]
+) -> None:
+    before = state_bytes(twin.sampling.state_dict())
     try:
         twin.update(drawn, errors, signals)
     except ValueError:
-        after = fingerprint(twin.sampling.state_dict())
+        after = state_bytes(twin.sampling.state_dict())
         assert after == before, f"{what} was refused, but something changed"
         return
     raise AssertionError(f"{what} was not refused")

@@ -12,7 +12,7 @@ import numpy as np
 from sibling_replay.strategies import Strategy
 from sibling_replay.strategies.api import Normalize
 from sibling_replay.testing.checks import (
-    check_draws,
+    check_drawing,
     check_law,
     check_limits,
     check_long_run,
@@ -136,7 +136,7 @@ class _Trial:
             with self._named("draws", kind, scene):
                 main = kind is TWINS[0] and scene in _MAIN_SCENES
                 draws = self.draws if main else self.draws // 3
-                check_draws(twin, self.law, draws, np.random.default_rng(_SEED))
+                check_drawing(twin, self.law, draws, np.random.default_rng(_SEED))
                 twin.check_valid()
         for kind in TWINS:
             with self._named("state", kind, "churned"):

@@ -18,7 +18,7 @@ from sibling_replay.strategies import Strategy, registered
 from sibling_replay.testing.twin import Twin
 
 
-def fingerprint(state: dict[str, Any]) -> dict[str, bytes]:
+def state_bytes(state: dict[str, Any]) -> dict[str, bytes]:
     """A state as bytes, to be compared."""
     header = json.dumps(state["header"], sort_keys=True, default=str).encode()
     arrays = {name: value.tobytes() for name, value in state.items() if name != "header"}
@@ -78,4 +78,4 @@ def _go_on(twin: Twin, seed: int) -> tuple[list[tuple[Any, Any]], dict[str, byte
         seen.append((drawn.batch.slots.copy(), drawn.batch.weights.copy()))
         twin.add(rng.integers(0, 5, 2), rng.integers(0, 4, 2))
         twin.refresh(drawn, twin.errors(rng, 8), twin.signals(rng, 8))
-    return seen, fingerprint(twin.sampling.state_dict())
+    return seen, state_bytes(twin.sampling.state_dict())

@@ -48,7 +48,7 @@ class _Held:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnBatch:
     """A batch and what must be remembered of it to refresh it later."""
 
     batch: Batch
@@ -156,7 +156,7 @@ class Twin(ABC):
                     f"largest priority so far"
                 )
 
-    def draw(self, size: int, beta: float = 0.4) -> Drawn:
+    def draw(self, size: int, beta: float = 0.4) -> DrawnBatch:
         """Draw a batch, to be refreshed later."""
         batch = self.sampling.sample(size, beta)
         members: dict[int, list[int]] = {}
@@ -173,7 +173,7 @@ class Twin(ABC):
                 terms = tuple(found.slots[found.starts[b] : found.starts[b + 1]].tolist())
             siblings = tuple(members[self._held[anchor].key])
             rows.append(Row(slot, anchor, source, terms, siblings, np.nan, {}))
-        return Drawn(batch, rows, {slot: held.serial for slot, held in self._held.items()})
+        return DrawnBatch(batch, rows, {slot: held.serial for slot, held in self._held.items()})
 
     def errors(self, rng: np.random.Generator, size: int) -> F64:
         """TD errors of either sign over several orders of magnitude, a few of them zero."""
@@ -188,12 +188,12 @@ class Twin(ABC):
             return {name: np.asarray(values, dtype=np.float64) for name, values in made.items()}
         return {name: rng.standard_normal(size) for name in self.strategy.needs.signals}
 
-    def update(self, drawn: Drawn, errors: F64, signals: Mapping[str, F64]) -> None:
+    def update(self, drawn: DrawnBatch, errors: F64, signals: Mapping[str, F64]) -> None:
         """Refresh the container alone, as a learner does: means first, then TD errors."""
         drawn.batch.average(np.zeros(drawn.batch.outcomes.size))
         self.sampling.update_priorities(drawn.batch, errors, **signals)
 
-    def refresh(self, drawn: Drawn, errors: F64, signals: Mapping[str, F64]) -> None:
+    def refresh(self, drawn: DrawnBatch, errors: F64, signals: Mapping[str, F64]) -> None:
         """Refresh the container and the records, and compare them."""
         self.update(drawn, errors, signals)
         rows = [

@@ -40,7 +40,7 @@ class Observations:
         return digest.hexdigest()
 
 
-def collect(game: str, count: int, seed: int) -> Observations:
+def collect_observations(game: str, count: int, seed: int) -> Observations:
     """`count` observations of the game with sticky actions, by the seed's named streams."""
     register_envs()
     rng = streams(seed)

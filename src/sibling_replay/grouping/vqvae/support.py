@@ -12,7 +12,7 @@ QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
 @dataclass(frozen=True)
-class Support:
+class CodeSupport:
     """Statistics of buckets (phi(s), a) over a sample of transitions."""
 
     transitions: int
@@ -25,19 +25,19 @@ class Support:
     used_keys: int  # different phi(s); with one, a group is all that an action did
 
 
-def support(
+def code_support(
     codes: NDArray[np.int64],
     packed: NDArray[np.int64],
     action: NDArray[np.int64],
     *,
     n_codes: int,
     n_actions: int,
-) -> Support:
+) -> CodeSupport:
     """Of transitions with `codes` [N, cells], packed [N], and actions [N]."""
     use = np.bincount(codes.ravel(), minlength=n_codes) / codes.size
     used = use[use > 0]
     sizes = bucket_sizes(packed, action)
-    return Support(
+    return CodeSupport(
         transitions=len(packed),
         perplexity=float(np.exp(-(used * np.log(used)).sum())),
         pair_coverage=len(sizes) / (n_codes ** codes.shape[1] * n_actions),

@@ -19,7 +19,7 @@ from sibling_replay.checkpoint import RollingCheckpoint, StateError, read_state,
 from sibling_replay.grouping.vqvae.encoder import FrozenEncoder, weights_of
 from sibling_replay.grouping.vqvae.files import EncoderConfig, EncoderFile
 from sibling_replay.grouping.vqvae.model import Form, VQVAEModel
-from sibling_replay.grouping.vqvae.observations import Observations, collect
+from sibling_replay.grouping.vqvae.observations import Observations, collect_observations
 from sibling_replay.rng import streams
 
 LOG_EVERY = 500  # updates; a logged loss is the mean over as many minibatches
@@ -29,7 +29,7 @@ CHECKPOINT_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingProgress:
     update: int
     of: int
     reconstruction: float  # mean over the last LOG_EVERY minibatches
@@ -39,7 +39,7 @@ class Progress:
 def train_encoder(
     config: EncoderConfig,
     directory: Path,
-    observe: Callable[[Progress], None] = lambda progress: None,
+    observe: Callable[[TrainingProgress], None] = lambda progress: None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
 ) -> EncoderFile:
     """The trained encoder. `directory`, which must exist, keeps observations and checkpoints."""
@@ -52,7 +52,7 @@ def _train(
     config: EncoderConfig,
     directory: Path,
     checkpoint: RollingCheckpoint,
-    observe: Callable[[Progress], None],
+    observe: Callable[[TrainingProgress], None],
     checkpoint_seconds: float,
 ) -> EncoderFile:
     data = stored_observations(config, directory)
@@ -98,7 +98,7 @@ def _train(
             alive = int((model.uses > 1e-3 * config.batch_size).sum())
             log[row] = running / (past + 1), alive
             running = 0.0
-            observe(Progress(update, config.updates, float(log[row, 0]), alive))
+            observe(TrainingProgress(update, config.updates, float(log[row, 0]), alive))
         if time.monotonic() - last_saved >= checkpoint_seconds or update == config.updates:
             save(update)
             last_saved = time.monotonic()
@@ -120,7 +120,7 @@ def stored_observations(config: EncoderConfig, directory: Path) -> Observations:
     if path.exists():
         header, arrays = read_state(path)
         return Observations(tuple(header["shape"]), arrays["bits"], arrays["action"])
-    data = collect(**wanted)
+    data = collect_observations(**wanted)
     header = {"of": wanted, "shape": list(data.shape)}
     write_state(path, header, {"bits": data.bits, "action": data.action})
     return data

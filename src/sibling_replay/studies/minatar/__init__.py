@@ -1,5 +1,5 @@
-"""The paper's MinAtar study: five games with latent siblings."""
+"""The paper's MinAtarStudy study: five games with latent siblings."""
 
-from sibling_replay.studies.minatar.study import RATES, MinAtar
+from sibling_replay.studies.minatar.study import RATES, MinAtarStudy
 
-STUDIES = (MinAtar(), RATES)
+STUDIES = (MinAtarStudy(), RATES)

@@ -12,15 +12,15 @@ import polars as pl
 from rich.table import Table
 
 from sibling_replay.grouping.vqvae.files import EncoderFile
-from sibling_replay.grouping.vqvae.observations import Observations, collect
-from sibling_replay.grouping.vqvae.support import QUANTILES, SUPPORTED, Support, support
+from sibling_replay.grouping.vqvae.observations import Observations, collect_observations
+from sibling_replay.grouping.vqvae.support import QUANTILES, SUPPORTED, CodeSupport, code_support
 from sibling_replay.running.store import StoreError
 from sibling_replay.studies.paper.numbers import groupings
 
 SAMPLE = 100_000  # transitions; the size that the paper's table fits
 SAMPLE_SEED = 1_000_003  # of no encoder's training data
 
-# Support rules, met by all five of the paper's selected encoders.
+# CodeSupport rules, met by all five of the paper's selected encoders.
 LEAST_SUPPORTED = 2 / 3  # of transitions in buckets of at least SUPPORTED
 LEAST_MEDIAN = 30  # transitions in the median bucket
 
@@ -41,7 +41,7 @@ class Inspection:
     """An encoder with its support on a sample of random play."""
 
     file: EncoderFile
-    support: Support
+    support: CodeSupport
 
     @property
     def collapsed(self) -> bool:
@@ -59,7 +59,7 @@ class Inspection:
 def sample(game: str, transitions: int = SAMPLE) -> Observations:
     """Random play that no encoder was trained on."""
     check_transitions(transitions)
-    return collect(game, transitions, SAMPLE_SEED)
+    return collect_observations(game, transitions, SAMPLE_SEED)
 
 
 def check_transitions(transitions: int) -> None:
@@ -77,7 +77,9 @@ def inspect(file: EncoderFile, data: Observations) -> Inspection:
     packed = packed_codes(file, data)
     codes = file.encoder.unpack(packed)
     action = data.action.astype(np.int64)
-    return Inspection(file, support(codes, packed, action, n_codes=file.encoder.codes, n_actions=6))
+    return Inspection(
+        file, code_support(codes, packed, action, n_codes=file.encoder.codes, n_actions=6)
+    )
 
 
 def recommend(inspections: Sequence[Inspection]) -> Inspection | None:

@@ -85,7 +85,7 @@ def _signed(mean: float, se: float) -> str:
 
 
 def _rate_table(frames: Frames) -> tuple[Table, Count]:
-    rates = minatar_tables.learning_rates(frames[STUDY], frames[RATE_STUDY])
+    rates = minatar_tables.rates_used(frames[STUDY], frames[RATE_STUDY])
     rows: list[dict[str, Any]] = []
     keys = ("kind", "steps", "env", "method", "paper")
     for (kind, steps, env, method, paper), cell in rates.group_by(keys, maintain_order=True):

@@ -13,7 +13,7 @@ from sibling_replay.envs import GAMES, MinAtarEnv
 from sibling_replay.grouping.vqvae.files import find_encoder
 from sibling_replay.running.kept_states import KeptStates
 from sibling_replay.running.runs import Run
-from sibling_replay.running.standing import Notes, standing
+from sibling_replay.running.standing import StandingNotes, standing
 from sibling_replay.training.minatar.config import MinAtarConfig
 from sibling_replay.training.results import RunResult
 
@@ -37,19 +37,19 @@ class MinAtarJob:
             raise ValueError(f"--device must be cpu or cuda, got {self.device!r}")
 
     def __call__(self, config: MinAtarConfig) -> RunResult:
-        from sibling_replay.training.minatar.session import train  # torch: slow to import
+        from sibling_replay.training.minatar.session import train_game  # torch: slow to import
 
         encoder = find_encoder(self.encoders, config.encoder) if config.encoder else None
         checkpoint, kept = self.checkpoint(config), self._kept
         with checkpoint.owned():
-            result = train(
+            result = train_game(
                 config,
                 encoder,
                 checkpoint=checkpoint,
                 earlier=None if kept is None else kept.earlier(config),
                 checkpoint_seconds=self.checkpoint_seconds,
                 device=self.device,
-                observe=Notes(checkpoint.directory),
+                observe=StandingNotes(checkpoint.directory),
             )
             if kept is not None and not kept.path(config).exists():
                 checkpoint.keep(kept.path(config))

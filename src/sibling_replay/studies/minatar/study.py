@@ -1,4 +1,4 @@
-"""The MinAtar study, and the one that chooses its learning rates."""
+"""The MinAtarStudy study, and the one that chooses its learning rates."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class _Games(Study):
         yield Stage(title, runs, job, share if job.device.startswith("cuda") else 0.0)
 
 
-class MinAtar(_Games):
+class MinAtarStudy(_Games):
     """Five games, three methods, clean and with the tail."""
 
     name = STUDY
@@ -117,7 +117,7 @@ class MinAtar(_Games):
         yield comparison_table(
             tables.compare_auc(found),
             ("condition", "steps", "env", "metric"),
-            f"MinAtar AUC return (paper: {coverage.PAPER_STEPS:,} steps)",
+            f"MinAtarStudy AUC return (paper: {coverage.PAPER_STEPS:,} steps)",
             f"{NOTE}; none for runs of another length than the paper's",
         )
         yield from self.others(frame, found)

@@ -103,7 +103,7 @@ def tail_effect(frame: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, schema={**keys_of, "metric": pl.String, **values})
 
 
-def learning_rates(frame: pl.DataFrame, trials: pl.DataFrame) -> pl.DataFrame:
+def rates_used(frame: pl.DataFrame, trials: pl.DataFrame) -> pl.DataFrame:
     """Learning rates that runs used (a row each if conditions differ), and those that `trials` on
     clean games select where every rate of the grid was tried; by length of training, each with the
     paper's."""

@@ -6,7 +6,7 @@ import csv
 from importlib.resources import files
 
 from sibling_replay.artefacts.comparison import Published
-from sibling_replay.artefacts.statistics import Estimate, critical_value
+from sibling_replay.artefacts.statistics import Interval, critical_value
 
 SEEDS = 10  # of every cell of the sweep
 COMPARISONS = 48  # cells of the sweep, for Bonferroni
@@ -68,10 +68,10 @@ def minatar() -> dict[tuple[str, str, str], Published]:
     }
 
 
-def minatar_intervals() -> dict[tuple[str, str], Estimate]:
+def minatar_intervals() -> dict[tuple[str, str], Interval]:
     """(game, comparison) -> interval, from table "Paired MinAtar mp-tail AUC differences"."""
     return {
-        (row["game"], row["comparison"]): Estimate(
+        (row["game"], row["comparison"]): Interval(
             float(row["mean"]), float(row["ci_low"]), float(row["ci_high"])
         )
         for row in _rows("minatar_mptail_paired_ci.csv")

@@ -105,7 +105,7 @@ class Session:
 
     def _evaluated(self) -> tuple[int, int, float]:
         """The next point of the curve."""
-        score = evaluate(self.config, self.learner, self.eval_seeds[len(self.curve)])
+        score = evaluate_game(self.config, self.learner, self.eval_seeds[len(self.curve)])
         return self.position.number, self.episodes, score
 
     def result(self) -> RunResult:
@@ -218,7 +218,7 @@ def _game(config: MinAtarConfig) -> MinAtarEnv:
     return MinAtarEnv(config.env, sticky=config.sticky, max_steps=config.max_episode_steps)
 
 
-def evaluate(config: MinAtarConfig, learner: DoubleDQN, seeds: NDArray[np.int64]) -> float:
+def evaluate_game(config: MinAtarConfig, learner: DoubleDQN, seeds: NDArray[np.int64]) -> float:
     """Mean return of greedy episodes of the unperturbed game, one a seed, played side by side."""
     games = [_game(config) for _ in seeds]
     shown = [game.reset(seed=int(seed))[0] for game, seed in zip(games, seeds, strict=True)]
@@ -235,7 +235,7 @@ def evaluate(config: MinAtarConfig, learner: DoubleDQN, seeds: NDArray[np.int64]
     return total / len(seeds)
 
 
-def train(
+def train_game(
     config: MinAtarConfig,
     encoder: FrozenEncoder | None = None,
     *,

@@ -94,7 +94,7 @@ class World(NamedTuple):
     time_limit: int
 
 
-class Curve(NamedTuple):
+class EvaluationCurve(NamedTuple):
     """Room for every evaluation a run can have, and the values an evaluation is greedy in."""
 
     step: NDArray[np.int64]
@@ -105,7 +105,7 @@ class Curve(NamedTuple):
     policy: NDArray[np.int64]  # [S] group of the greedy action
 
 
-class Run(NamedTuple):
+class TabularRun(NamedTuple):
     """Everything a run is between two steps, but for its random draws."""
 
     settings: Settings
@@ -114,7 +114,7 @@ class Run(NamedTuple):
     network: Network
     memory: TableMemory
     batch: TableBatch
-    curve: Curve
+    curve: EvaluationCurve
     clock: NDArray[Any]  # [1] of CLOCK
     visits: NDArray[np.int64]  # [2, G] how often each group was acted in, and replayed
 

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from sibling_replay import diagnostics as dx
 from sibling_replay.strategies.recipe import BY_MASS
 from sibling_replay.training.config import linear
-from sibling_replay.training.tabular.loop import Run
+from sibling_replay.training.tabular.loop import TabularRun
 from sibling_replay.training.tabular.network import all_values
 
 # An environment with so few possible cells has each of them recorded (Bandit's figure needs it).
 MOST_CELLS_RECORDED = 8
 
 
-def measure(run: Run) -> dict[str, float]:
+def measure(run: TabularRun) -> dict[str, float]:
     """One row of diagnostics.
 
     outcome_tv, shift_before_is, shift_after_is, concentration: of the full buffer, over groups by
@@ -76,7 +76,7 @@ def measure(run: Run) -> dict[str, float]:
     return row
 
 
-def cell_targets(run: Run, values: NDArray[np.floating]) -> NDArray[np.float64]:
+def cell_targets(run: TabularRun, values: NDArray[np.floating]) -> NDArray[np.float64]:
     """[G * width] the Double-DQN target of every possible outcome (eq. 11), given Q [S, A]."""
     outcomes = run.outcomes
     best = values.argmax(axis=1)

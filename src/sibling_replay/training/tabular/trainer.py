@@ -38,10 +38,10 @@ from sibling_replay.training.results import RunResult
 from sibling_replay.training.tabular.batch import new_batch, new_memory, outcome_tables
 from sibling_replay.training.tabular.loop import (
     CLOCK,
-    Curve,
     Draws,
-    Run,
+    EvaluationCurve,
     Settings,
+    TabularRun,
     World,
     advance,
 )
@@ -50,10 +50,10 @@ from sibling_replay.training.tabular.network import initial_layers, new_network
 
 CHUNK_STEPS = 20_000  # steps per compiled call, under a second; does not change results
 
-Observer = Callable[[Run], dict[str, float]]
+Observer = Callable[[TabularRun], dict[str, float]]
 
 
-def train(
+def train_tabular(
     config: TabularConfig,
     *,
     observe: Observer = measure,
@@ -82,7 +82,7 @@ def train(
     return result_of(run, config, rows)
 
 
-def result_of(run: Run, config: TabularConfig, rows: list[dict[str, float]]) -> RunResult:
+def result_of(run: TabularRun, config: TabularConfig, rows: list[dict[str, float]]) -> RunResult:
     done = int(run.clock["evaluations"][0])
     return RunResult(
         config=config,
@@ -99,7 +99,7 @@ def result_of(run: Run, config: TabularConfig, rows: list[dict[str, float]]) -> 
     )
 
 
-def new_run(config: TabularConfig, dtype: DTypeLike = np.float32) -> tuple[Run, Draws]:
+def new_run(config: TabularConfig, dtype: DTypeLike = np.float32) -> tuple[TabularRun, Draws]:
     """The state of a run before its first step: the environment is reset, the buffer is empty."""
     model = tabular_model(config.env)
     n_groups, width = model.n_states * model.n_actions, 2 * model.next_state.shape[2]
@@ -115,7 +115,7 @@ def new_run(config: TabularConfig, dtype: DTypeLike = np.float32) -> tuple[Run, 
     assert recipe is not None
     batch = new_batch(config.batch_size, recipe, width, dtype)
     most_evaluations = config.steps // config.eval_every_episodes + 1
-    run = Run(
+    run = TabularRun(
         settings=Settings(
             recipe=recipe,
             steps=config.steps,
@@ -141,7 +141,7 @@ def new_run(config: TabularConfig, dtype: DTypeLike = np.float32) -> tuple[Run, 
         ),
         memory=new_memory(config.capacity, n_groups, width, strategy.needs.groups),
         batch=batch,
-        curve=Curve(
+        curve=EvaluationCurve(
             step=np.zeros(most_evaluations, np.int64),
             episode=np.zeros(most_evaluations, np.int64),
             mean_return=np.zeros(most_evaluations),

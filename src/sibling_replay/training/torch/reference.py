@@ -147,7 +147,7 @@ def table_success(env: gym.Env[Any, Any]) -> IsSuccess:
     )
 
 
-def train(
+def train_reference(
     config: TabularConfig,
     *,
     network: nn.Module | None = None,
