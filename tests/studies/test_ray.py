@@ -182,11 +182,12 @@ def test_a_job_that_kills_every_worker_is_given_up(tmp_path, cluster):
 
 
 def test_real_trainer_gives_the_local_bytes(tmp_path, cluster):
+
     from sibling_replay.training.tabular.trainer import train_tabular
 
     runs = select(study("testing"), ["TwoChains"])
-    run_study(runs, tmp_path / "local", LocalBackend(train, 1))
-    run_study(runs, tmp_path / "ray", RayBackend(train, address=cluster.address))
+    run_study(runs, tmp_path / "local", LocalBackend(train_tabular, 1))
+    run_study(runs, tmp_path / "ray", RayBackend(train_tabular, address=cluster.address))
     assert contents(tmp_path / "local") == contents(tmp_path / "ray")
     assert len(contents(tmp_path / "ray")) == len(runs)
 

@@ -4,7 +4,6 @@ exact state-action groups, 220 runs."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 
 import polars as pl
@@ -18,9 +17,9 @@ from sibling_replay.artefacts.panels import Estimate, Figure, LinePanel, Mark, P
 from sibling_replay.artefacts.seeds import STEPS, WINDOWS, evaluation_curve, runs_of
 from sibling_replay.artefacts.summaries import late_mean, measured
 from sibling_replay.artefacts.words import LABELS, RANGES, WORDS
-from sibling_replay.running.runs import Run, own_settings, run_id, select
+from sibling_replay.running.runs import Run, select
 from sibling_replay.studies.paper import numbers as published
-from sibling_replay.studies.study import Choice, Coverage
+from sibling_replay.studies.study import Choice, Coverage, chosen_run
 from sibling_replay.studies.tabular import DIAGNOSTICS_EVERY, LAKES, RunNeeds, TabularStudy
 from sibling_replay.training.config import paper_config
 
@@ -49,8 +48,7 @@ def runs(choice: Choice) -> tuple[Run, ...]:
         for method in choice.methods_of(methods):
             for seed in choice.seeds or SEEDS[env]:
                 usual = paper_config(env, method, seed, diagnostics_every=DIAGNOSTICS_EVERY[env])
-                config = replace(usual, **choice.settings)
-                found.append(Run(NAME, run_id(NAME, config, *own_settings(config, usual)), config))
+                found.append(chosen_run(NAME, usual, choice))
     return select(found, choice.envs, choice.methods)
 
 

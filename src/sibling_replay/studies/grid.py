@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 
 import polars as pl
@@ -27,11 +26,11 @@ from sibling_replay.artefacts.seeds import STEPS, mean_curve, runs_of
 from sibling_replay.artefacts.statistics import paired_interval
 from sibling_replay.artefacts.summaries import measured, sampled_shift, whole_mean
 from sibling_replay.artefacts.words import WORDS
-from sibling_replay.running.runs import Run, own_settings, run_id, select
+from sibling_replay.running.runs import Run, select
 from sibling_replay.studies.paper import numbers as published
 from sibling_replay.studies.paper.numbers import COMPARISONS
 from sibling_replay.studies.rare_outcome import rare_outcome
-from sibling_replay.studies.study import Choice, Coverage
+from sibling_replay.studies.study import Choice, Coverage, chosen_run
 from sibling_replay.studies.tabular import DIAGNOSTICS_EVERY, RunNeeds, TabularStudy
 from sibling_replay.training.config import paper_config
 
@@ -65,10 +64,8 @@ def runs(choice: Choice) -> tuple[Run, ...]:
                             beta_end=beta,
                             diagnostics_every=DIAGNOSTICS_EVERY[env],
                         )
-                        config = replace(usual, **choice.settings)
                         cell = (f"alpha={alpha:g}", f"beta={beta:g}")
-                        name = run_id(NAME, config, *cell, *own_settings(config, usual))
-                        found.append(Run(NAME, name, config))
+                        found.append(chosen_run(NAME, usual, choice, *cell))
     return select(found, choice.envs, choice.methods)
 
 

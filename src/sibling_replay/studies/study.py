@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,7 +21,8 @@ from sibling_replay.artefacts.entries import Frames, Gap, Section
 from sibling_replay.artefacts.on_terminal import run_tables, settings_of
 from sibling_replay.running import store
 from sibling_replay.running.jobs import JobFunction
-from sibling_replay.running.runs import Run
+from sibling_replay.running.runs import Run, own_settings, run_id
+from sibling_replay.training.config import RunConfig
 from sibling_replay.training.methods import method_named
 
 
@@ -44,6 +45,12 @@ class Choice:
         known = {method.casefold() for method in usual}
         others = (name for name in self.methods if name.casefold() not in known)
         return tuple(dict.fromkeys((*usual, *map(method_named, others))))
+
+
+def chosen_run(study: str, usual: RunConfig, choice: Choice, *cell: str) -> Run:
+    """A run of a study with the chosen settings, which its id names after its cell."""
+    config = replace(usual, **choice.settings)
+    return Run(study, run_id(study, config, *cell, *own_settings(config, usual)), config)
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from sibling_replay.running.runs import Run, own_settings, run_id, select
+from sibling_replay.running.runs import Run, select
 from sibling_replay.studies.grid import ENVS, METHODS
-from sibling_replay.studies.study import Choice
+from sibling_replay.studies.study import Choice, chosen_run
 from sibling_replay.studies.tabular import TabularStudy
 from sibling_replay.training.config import paper_config
 
@@ -36,9 +34,7 @@ class TestingStudy(TabularStudy):
             for method in choice.methods_of(METHODS):
                 for seed in choice.seeds or SEEDS:
                     usual = paper_config(env, method, seed, **SHORTENED)
-                    config = replace(usual, **choice.settings)
-                    name = run_id(NAME, config, *own_settings(config, usual))
-                    found.append(Run(NAME, name, config))
+                    found.append(chosen_run(NAME, usual, choice))
         return select(found, choice.envs, choice.methods)
 
 
