@@ -107,7 +107,7 @@ def test_other_seeds_are_run_and_never_compared_with_the_paper(tmp_path, capsys,
     assert run("status", "exact", "--out", out) == 0
     said = capsys.readouterr().out
     assert re.search(r"TwoChains +PER +2 / 10", said)
-    assert "and 2 runs with seeds that are not the paper's" in said
+    assert "and 2 runs with seeds or settings that are not the paper's" in said
     assert run("table", "--out", out) == 0
     with_others = capsys.readouterr().out.split("Main comparison")[1]
     assert with_others == of_the_paper + "left out: 2 runs with seeds that are not the paper's\n"
@@ -153,6 +153,27 @@ def test_runs_of_ones_own_are_listed_and_compared(tmp_path, capsys, faked):
     assert rows[4] == ["", "", "mean of 2", *(f"{x:.3f}" for x in means)]
     assert rows[5] == ["", "", "std. error", *(f"{x:.3f}" for x in errors)]
     assert len(rows) == 6
+
+
+def test_settings_and_methods_of_ones_own_never_stand_as_the_papers(faked, tmp_path, capsys):
+    some = ("--env", "TwoChains", "--seeds", "0", "--workers", "1", "--out", str(tmp_path))
+    assert run("reproduce", "exact", "--method", "PER", *some) == 0
+    assert run("reproduce", "exact", "--method", "per", "rank", "--set", "hidden=8", *some) == 0
+    said = capsys.readouterr().out
+    assert "2 of these runs have seeds or settings that are not the paper's" in said
+    places = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.parquet")}
+    assert places == {
+        "exact/TwoChains/PER/seed=0.parquet",
+        "exact/TwoChains/PER/hidden=8/seed=0.parquet",
+        "exact/TwoChains/RANK/hidden=8/seed=0.parquet",
+    }
+    assert run("table", "exact", "--out", str(tmp_path)) == 0
+    said = capsys.readouterr().out
+    compared, own = said.split("2 runs with settings of your own, which nothing published is like:")
+    assert "RANK" not in compared and "hidden" not in compared
+    assert "RANK" in own and own.count("hidden=8") == 2
+    assert run("status", "exact", "--out", str(tmp_path)) == 0
+    assert "exact: 1 of 220 runs done" in capsys.readouterr().out
 
 
 def test_failing_run_fails_the_command_at_the_end(tmp_path, capsys, monkeypatch):

@@ -291,7 +291,7 @@ def test_other_seeds_than_the_papers_can_be_run(tmp_path: Path) -> None:
     choice = chosen(tmp_path, "PER", seeds=(7, 2, 7), condition=("clean",))
     assert [run.config.seed for run in study_named("minatar").runs(choice)] == [7, 2]
     assert {run.config.seed for run in study_named("minatar-rates").runs(choice)} == {7, 2}
-    for run in chosen.runs():
+    for run in study_named("minatar").runs(choice):
         store.save_run(tmp_path, run, curve_of(run.config, 3.0))
     lines = status_lines(tmp_path)
     assert lines[0] == "minatar, 100 steps: 1 of 150 runs done"

@@ -112,10 +112,10 @@ def test_foreign_file_is_named(tmp_path):
 
 
 def test_other_schema_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "SCHEMA", 2)
+    monkeypatch.setattr(store, "SCHEMA", 3)
     (path,) = save(tmp_path, RUNS[:1])
     monkeypatch.undo()
-    with pytest.raises(store.StoreError, match="has schema 2"):
+    with pytest.raises(store.StoreError, match="has schema 3, this version reads 1 and 2"):
         store.load_file(path)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sibling_replay.grouping.vqvae.encoder import FrozenEncoder, Weights
-from sibling_replay.studies.minatar.runs import minatar_config
+from sibling_replay.studies.minatar.runs import minatar_config, needs_groups
 from sibling_replay.training.minatar.config import MinAtarConfig
 
 # Everything happens within few steps: evictions, target updates, evaluations, windows.
@@ -47,7 +47,7 @@ def random_encoder(channels: int = 4, codes: int = 4) -> FrozenEncoder:
 
 
 def small(method: str, condition: str = "mp-tail", **overrides: Any) -> MinAtarConfig:
-    encoder = random_encoder().digest if method == "SAMPLE" else ""
+    encoder = random_encoder().digest if needs_groups(method) else ""
     settings = {**SMALL, "encoder": encoder, **overrides}
     return minatar_config("Breakout", method, condition, settings.pop("seed", 3), **settings)
 

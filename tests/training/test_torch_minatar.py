@@ -61,7 +61,7 @@ def test_initial_weights_have_torchs_law() -> None:
         assert weight.std() == pytest.approx((3 * fan_in) ** -0.5, rel=0.1)
 
 
-@pytest.mark.parametrize("method", MINATAR_METHODS)
+@pytest.mark.parametrize("method", [*MINATAR_METHODS, "MODEL", "AVG", "AVG-g2", "RANK"])
 @pytest.mark.parametrize("cut", [31, 150, 233])
 def test_a_restored_session_goes_on_bit_for_bit(method: str, cut: int) -> None:
     whole = session(small(method))

@@ -43,9 +43,11 @@ METRICS = ("auc_return", "auc_success", "late_or_final_return", "late_or_final_s
 
 def runs(choice: Choice) -> tuple[Run, ...]:
     """With the paper's seeds and settings, or with those chosen."""
+    usual_methods = tuple(dict.fromkeys(m for methods in METHODS.values() for m in methods))
+    others = choice.methods_of(usual_methods)[len(usual_methods) :]
     found = []
     for env, methods in METHODS.items():
-        for method in choice.methods_of(methods):
+        for method in (*methods, *others):
             for seed in choice.seeds or SEEDS[env]:
                 usual = paper_config(env, method, seed, diagnostics_every=DIAGNOSTICS_EVERY[env])
                 found.append(chosen_run(NAME, usual, choice))
