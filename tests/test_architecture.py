@@ -95,8 +95,13 @@ PUBLIC = public_names()
 
 
 def imports(path: Path) -> Iterator[tuple[str, int]]:
-    """Every module a file imports, absolute, with its line."""
+    """Every module a file imports, absolute, with its line, and every package of which it reads
+    resources by name."""
     for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("files", "Loader")):
+            for argument in node.args:
+                if isinstance(argument, ast.Constant) and str(argument.value).startswith(NAME):
+                    yield argument.value, node.lineno
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name, node.lineno

@@ -56,5 +56,5 @@ def test_tables_on_the_terminal_are_what_they_were(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     with pytest.raises(SystemExit):
-        main(["table", study, "--out", f"results/{study}.parquet"])
+        main(["table", study, "--runs", f"results/{study}.parquet"])
     assert capsys.readouterr().out == (TABLES / f"table-{study}.txt").read_text()

@@ -44,37 +44,39 @@ def faked(monkeypatch):
 def test_reproduce_status_collect_table(tmp_path, capsys, faked):
     out = str(tmp_path / "runs")
     some = ("--env", "TwoChains", "--method", "PER", "AVG", "--seeds", "0", "1", "2")
-    assert run("reproduce", "exact", *some, "--workers", "2", "--out", out) == 0
+    assert run("reproduce", "exact", *some, "--workers", "2", "--runs", out) == 0
     said = capsys.readouterr().out
     assert "6 runs, 0 already done, 6 to do" in said
     assert re.search(
         r"\[6/6\] exact/TwoChains/(PER|AVG)/seed=\d  \d+ s  [\d,]+ steps/s  0 s left", said
     )
     assert "\x1b" not in said  # not a terminal: no bar, no colours
-    assert run("reproduce", "exact", *some, "--out", out) == 0
+    assert run("reproduce", "exact", *some, "--runs", out) == 0
     assert "0 done, 6 already there, 0 failed" in capsys.readouterr().out
 
-    assert run("status", "exact", "--out", out) == 0
+    assert run("status", "exact", "--runs", out) == 0
     said = capsys.readouterr().out
     assert "exact: 6 of 220 runs done" in said
     assert re.search(r"TwoChains +AVG +3 / 10", said)
     assert re.search(r"OutlierBandit +DDQN +0 / 10", said)
 
     results = tmp_path / "results"
-    assert run("collect", "exact", "--out", out, "--results", str(results)) == 0
+    assert run("collect", "exact", "--runs", out, "--results", str(results)) == 0
     assert "6 runs" in capsys.readouterr().out
-    assert run("table", "exact", "--out", out) == 0
+    assert run("table", "exact", "--runs", out) == 0
     from_runs = capsys.readouterr().out
     assert "0.840 ± 0.020" in from_runs  # the paper's PER AUC in TwoChains
-    assert run("table", "exact", "--out", str(results / "exact.parquet")) == 0
+    assert run("table", "exact", "--runs", str(results / "exact.parquet")) == 0
     assert capsys.readouterr().out == from_runs
 
 
 def test_names_are_taken_in_any_case(tmp_path, faked):
     some = ("--env", "twochains", "FROZENLAKE-h50", "--method", "per", "Avg-G2", "--seeds", "3")
-    assert run("reproduce", "exact", *some, "--out", str(tmp_path)) == 0
-    assert run("train", "--env", "frozenlake-V1", "--method", "avg-G3", "--out", str(tmp_path)) == 0
-    assert run("train", "--env", "TWOCHAINS", "--method", "sample", "--out", str(tmp_path)) == 0
+    assert run("reproduce", "exact", *some, "--runs", str(tmp_path)) == 0
+    assert (
+        run("train", "--env", "frozenlake-V1", "--method", "avg-G3", "--runs", str(tmp_path)) == 0
+    )
+    assert run("train", "--env", "TWOCHAINS", "--method", "sample", "--runs", str(tmp_path)) == 0
     assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.parquet")} == {
         "exact/TwoChains/PER/seed=3.parquet",
         "exact/FrozenLake-H50/PER/seed=3.parquet",
@@ -97,24 +99,24 @@ def test_other_seeds_are_run_and_never_compared_with_the_paper(tmp_path, capsys,
     """Seed 0 is the paper's in TwoChains, not in FrozenLake; 42 nowhere."""
     out = str(tmp_path)
     some = ("--env", "TwoChains", "FrozenLake-H50", "--method", "PER")
-    assert run("reproduce", "exact", *some, "--seeds", "1", "2", "--out", out) == 0
-    assert run("table", "--out", out) == 0
+    assert run("reproduce", "exact", *some, "--seeds", "1", "2", "--runs", out) == 0
+    assert run("table", "--runs", out) == 0
     of_the_paper = capsys.readouterr().out.split("Main comparison")[1]
-    assert run("reproduce", "exact", *some, "--seeds", "2", "42", "--out", out) == 0
+    assert run("reproduce", "exact", *some, "--seeds", "2", "42", "--runs", out) == 0
     said = capsys.readouterr().out
     assert "2 of these runs have seeds or settings that are not the paper's: they are kept" in said
     assert "2 done, 2 already there" in said
-    assert run("status", "exact", "--out", out) == 0
+    assert run("status", "exact", "--runs", out) == 0
     said = capsys.readouterr().out
     assert re.search(r"TwoChains +PER +2 / 10", said)
     assert "and 2 runs with seeds or settings that are not the paper's" in said
-    assert run("table", "--out", out) == 0
+    assert run("table", "--runs", out) == 0
     with_others = capsys.readouterr().out.split("Main comparison")[1]
     assert with_others == of_the_paper + "left out: 2 runs with seeds that are not the paper's\n"
 
 
 def test_runs_of_ones_own_are_listed_and_compared(tmp_path, capsys, faked):
-    out = ("--out", str(tmp_path))
+    out = ("--runs", str(tmp_path))
     assert run("status", "train", *out) == 0
     assert capsys.readouterr().out == f"train: no runs of your own in {tmp_path}\n"
     assert run("table", "train", *out) == 1
@@ -156,7 +158,7 @@ def test_runs_of_ones_own_are_listed_and_compared(tmp_path, capsys, faked):
 
 
 def test_settings_and_methods_of_ones_own_never_stand_as_the_papers(faked, tmp_path, capsys):
-    some = ("--env", "TwoChains", "--seeds", "0", "--workers", "1", "--out", str(tmp_path))
+    some = ("--env", "TwoChains", "--seeds", "0", "--workers", "1", "--runs", str(tmp_path))
     assert run("reproduce", "exact", "--method", "PER", *some) == 0
     assert run("reproduce", "exact", "--method", "per", "rank", "--set", "hidden=8", *some) == 0
     said = capsys.readouterr().out
@@ -167,19 +169,19 @@ def test_settings_and_methods_of_ones_own_never_stand_as_the_papers(faked, tmp_p
         "exact/TwoChains/PER/hidden=8/seed=0.parquet",
         "exact/TwoChains/RANK/hidden=8/seed=0.parquet",
     }
-    assert run("table", "exact", "--out", str(tmp_path)) == 0
+    assert run("table", "exact", "--runs", str(tmp_path)) == 0
     said = capsys.readouterr().out
     compared, own = said.split("2 runs with settings of your own, which nothing published is like:")
     assert "RANK" not in compared and "hidden" not in compared
     assert "RANK" in own and own.count("hidden=8") == 2
-    assert run("status", "exact", "--out", str(tmp_path)) == 0
+    assert run("status", "exact", "--runs", str(tmp_path)) == 0
     assert "exact: 1 of 220 runs done" in capsys.readouterr().out
 
 
 def test_failing_run_fails_the_command_at_the_end(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(TabularStudy, "job", lambda *_: study_jobs.raising_train)
     some = ("--env", "TwoChains", "--method", "PER")
-    assert run("reproduce", "testing", *some, "--workers", "1", "--out", str(tmp_path)) == 1
+    assert run("reproduce", "testing", *some, "--workers", "1", "--runs", str(tmp_path)) == 1
     said = capsys.readouterr().out
     assert "FAILED testing/TwoChains/PER/seed=1\nTraceback" in said
     assert "ArithmeticError: seed 1 does not like you" in said
@@ -250,13 +252,13 @@ def test_damaged_store_is_named(tmp_path, capsys, faked):
     path.parent.mkdir(parents=True)
     path.write_bytes(b"PAR1")
     for command in ("reproduce", "table"):
-        assert run(command, "exact", "--out", str(tmp_path)) == 1
+        assert run(command, "exact", "--runs", str(tmp_path)) == 1
         assert f"{path} is not a readable Parquet file" in capsys.readouterr().err
 
 
 def test_ray_is_an_extra(tmp_path, capsys, faked, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    assert run("reproduce", "testing", "--backend", "ray", "--out", str(tmp_path)) == 2
+    assert run("reproduce", "testing", "--backend", "ray", "--runs", str(tmp_path)) == 2
     assert "pip install 'sibling-replay[ray]'" in capsys.readouterr().err
 
 
@@ -280,7 +282,7 @@ def test_help_documents_every_option(capsys):
                 assert word in said
             for effect in ("all", "both", "cpu", "0.125", "5.0", "the study's"):
                 assert f"(default: {effect})" in said
-            assert "--address" in said and "--out" in said and "FrozenLake-H100/H300" in said
+            assert "--address" in said and "--runs" in said and "FrozenLake-H100/H300" in said
 
 
 def test_real_trainer_from_end_to_end(tmp_path):
@@ -289,7 +291,7 @@ def test_real_trainer_from_end_to_end(tmp_path):
 
     some = ("--env", "TwoChains", "--seeds", "0")
     command = [sys.executable, "-m", "sibling_replay", "reproduce", "testing", *some]
-    done = subprocess.run([*command, "--out", str(tmp_path)], capture_output=True, text=True)
+    done = subprocess.run([*command, "--runs", str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     chosen = select(study("testing"), ["TwoChains"], seeds=[0])
     for job in chosen:
@@ -303,15 +305,15 @@ def test_real_command_killed_and_rerun(tmp_path):
     some = ("--env", "OutlierBandit", "--method", "PER", "--seeds", "0", "1", "2", "3")
     command = [sys.executable, "-m", "sibling_replay", "reproduce", "exact", *some, "--workers=2"]
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    subprocess.run([*command, "--out", str(whole)], check=True)
-    runner = subprocess.Popen([*command, "--out", str(broken)])
+    subprocess.run([*command, "--runs", str(whole)], check=True)
+    runner = subprocess.Popen([*command, "--runs", str(broken)])
     while not list(broken.rglob("*.parquet")):
         assert runner.poll() is None
         time.sleep(0.02)
     os.kill(runner.pid, signal.SIGKILL)
     runner.wait()
     assert 0 < len(list(broken.rglob("*.parquet"))) < 4
-    subprocess.run([*command, "--out", str(broken)], check=True)
+    subprocess.run([*command, "--runs", str(broken)], check=True)
     files = {str(p.relative_to(whole)): p.read_bytes() for p in whole.rglob("*") if p.is_file()}
     assert len(files) == 4
     assert files == {

@@ -63,7 +63,7 @@ def test_out_that_is_a_file_is_found_before_any_run(tmp_path, marks):
     out.write_text("in the way")
     slow = "TabularStudy.job = lambda *_: study_jobs.slow_train"
     for place in (out, out / "below"):
-        done = command("reproduce", "testing", *SOME, "--out", place, before=slow)
+        done = command("reproduce", "testing", *SOME, "--runs", place, before=slow)
         assert only_line(done).startswith(f"sibling-replay: {place}: Not a directory")
     assert list(marks.iterdir()) == [] and out.read_text() == "in the way"
 
@@ -72,7 +72,7 @@ def test_out_that_may_not_be_written_is_found_before_any_run():
     place = Path(tempfile.mkdtemp())  # pytest's own are closed to other users
     try:
         place.chmod(0o555)
-        done = command("reproduce", "testing", *SOME, "--out", place, before=AS_NOBODY)
+        done = command("reproduce", "testing", *SOME, "--runs", place, before=AS_NOBODY)
         assert only_line(done).startswith(f"sibling-replay: {place}: Permission denied")
         assert "FAILED" not in done.stdout and list(place.iterdir()) == []
     finally:
@@ -83,14 +83,14 @@ def test_out_that_may_not_be_written_is_found_before_any_run():
 def test_a_full_disk_keeps_what_was_stored(tmp_path, limit, named):
     """Full before the first run, or when the run is to be stored."""
     out = tmp_path / "runs"
-    assert command("reproduce", "testing", *SOME, "--seeds", 0, "--out", out).returncode == 0
+    assert command("reproduce", "testing", *SOME, "--seeds", 0, "--runs", out).returncode == 0
     before = contents(out)
     assert len(before) == 1 and min(map(len, before.values())) > 6_000
     full = f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))"
-    done = command("reproduce", "testing", *SOME, "--out", out, before=full)
+    done = command("reproduce", "testing", *SOME, "--runs", out, before=full)
     assert f"{named}: File too large; what was finished before is kept" in only_line(done)
     assert contents(out) == before
-    assert command("reproduce", "testing", *SOME, "--out", out).returncode == 0
+    assert command("reproduce", "testing", *SOME, "--runs", out).returncode == 0
     assert before.items() < contents(out).items()
 
 
@@ -100,11 +100,11 @@ FULL = "sibling-replay: standard output cannot be written: No space left"
 def test_a_full_standard_output_is_said_on_the_other(tmp_path):
     out = tmp_path / "runs"
     with open("/dev/full", "w") as full:
-        done = command("status", "--out", out, stdout=full)
+        done = command("status", "--runs", out, stdout=full)
         assert only_line(done).startswith(FULL)
-        done = command("reproduce", "testing", *SOME, "--out", out, stdout=full)
+        done = command("reproduce", "testing", *SOME, "--runs", out, stdout=full)
         assert only_line(done).startswith(FULL)
-    assert command("reproduce", "testing", *SOME, "--out", out).returncode == 0
+    assert command("reproduce", "testing", *SOME, "--runs", out).returncode == 0
 
 
 def test_foreign_temporary_files_do_not_stop_a_study(tmp_path):
@@ -112,6 +112,6 @@ def test_foreign_temporary_files_do_not_stop_a_study(tmp_path):
     foreign = tmp_path / "testing" / f".x@abc@{host}.tmp"
     foreign.parent.mkdir()
     foreign.touch()
-    done = command("reproduce", "testing", *SOME, "--seeds", 0, "--out", tmp_path)
+    done = command("reproduce", "testing", *SOME, "--seeds", 0, "--runs", tmp_path)
     assert done.returncode == 0, done.stderr
     assert foreign.exists() and "1 done" in done.stdout

@@ -123,7 +123,7 @@ def test_states_of_another_device_are_not_taken(tmp_path: Path) -> None:
 
 def reproduce(out: Path, *more: str) -> int:
     command = ["reproduce", "minatar", "--game", "Breakout", "--method", "SAMPLE", "--condition",
-               "clean", "--seeds", "0", "--steps", "120", "--workers", "1", "--out",
+               "clean", "--seeds", "0", "--steps", "120", "--workers", "1", "--runs",
                str(out)]  # fmt: skip
     with pytest.raises(SystemExit) as end:
         cli.main([*command, *more])

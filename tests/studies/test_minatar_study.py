@@ -226,7 +226,7 @@ def test_real_command_selects_rates_and_trains_with_them(tmp_path: Path) -> None
     with pytest.raises(SystemExit) as end:
         cli.main(["reproduce", "minatar", "--select-lr", "--game", "Breakout", "--method", "DDQN",
                   "--condition", "mp-tail", "--seeds", "0", "--steps", "10400", "--workers", "2",
-                  "--out", str(tmp_path)])  # fmt: skip
+                  "--runs", str(tmp_path)])  # fmt: skip
     assert end.value.code == 0
     trials = store.load_runs(tmp_path, ["minatar-rates"])
     assert sorted(trials["learning_rate"]) == sorted(rate_grid("DDQN"))

@@ -182,7 +182,7 @@ def test_commands(tmp_path, capsys) -> None:
     for path in (checkpoint, stale):
         path.parent.mkdir(parents=True)
         path.touch()
-    assert run("status", "minatar", "--out", out) == 0
+    assert run("status", "minatar", "--runs", out) == 0
     said = capsys.readouterr().out
     assert f"minatar, 200,000 steps: 7 of 150 runs done in {out}" in said
     assert re.search(r"SpaceInvaders +SAMPLE +clean 0 / 5 +mp-tail 2 / 5", said)
@@ -190,31 +190,31 @@ def test_commands(tmp_path, capsys) -> None:
     assert "unfinished, has a checkpoint: Breakout-PER-mp-tail-seed1-abc" in said
     assert said.count("has a checkpoint") == 1  # what is stored is finished
 
-    assert run("table", "minatar", "--out", out) == 0
+    assert run("table", "minatar", "--runs", out) == 0
     from_runs = capsys.readouterr().out
     assert re.search(r"mp-tail +│ 200,000 │ SpaceInvaders │ SAMPLE-PER +│ +2 │ +9\.000", from_runs)
     assert "56.020 ± 1.040" in from_runs and "nan" not in from_runs
-    assert run("collect", "minatar", "--out", out, "--results", tmp_path) == 0
+    assert run("collect", "minatar", "--runs", out, "--results", tmp_path) == 0
     assert "7 runs" in capsys.readouterr().out
-    assert run("table", "minatar", "--out", tmp_path / "minatar.parquet") == 0
+    assert run("table", "minatar", "--runs", tmp_path / "minatar.parquet") == 0
     assert capsys.readouterr().out == from_runs
 
 
 def test_commands_with_nothing_run(tmp_path, capsys) -> None:
-    assert run("status", "minatar", "--out", tmp_path) == 0
+    assert run("status", "minatar", "--runs", tmp_path) == 0
     assert "minatar, 5,000,000 steps: 0 of 150 runs done" in capsys.readouterr().out
-    assert run("status", "--out", tmp_path) == 0
+    assert run("status", "--runs", tmp_path) == 0
     said = capsys.readouterr().out
     assert "grid: 0 of 960" in said and "minatar, 5,000,000 steps: 0 of 150" in said
     for command in ("table", "collect"):
-        assert run(command, "minatar", "--out", tmp_path) == 1
+        assert run(command, "minatar", "--runs", tmp_path) == 1
         assert "no finished runs" in capsys.readouterr().err
 
 
 def test_the_table_refuses_unlike_runs(tmp_path, capsys) -> None:
     other = row("SpaceInvaders", "SAMPLE", 0, 1.0, encoder="f" * 32)
     out = stored(tmp_path, stack(scored(), other))
-    assert run("table", "minatar", "--out", out) == 2
+    assert run("table", "minatar", "--runs", out) == 2
     assert "differ in encoder" in capsys.readouterr().err
 
 
@@ -231,7 +231,7 @@ def test_a_run_with_one_evaluation_has_no_auc_beside_the_papers(
     store.save_run(tmp_path, minatar_run("minatar", config), result)
     assert older == (store.load_runs(tmp_path)["auc_return"][0] == 0.0)
     with pytest.raises(SystemExit) as end:
-        cli.main(["table", "minatar", "--out", str(tmp_path)])
+        cli.main(["table", "minatar", "--runs", str(tmp_path)])
     assert end.value.code == 0
     said = re.sub(r"[\s│]+", " ", capsys.readouterr().out)
     assert "1 no AUC 19.170 ± 0.350 -" in said

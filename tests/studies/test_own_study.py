@@ -56,13 +56,13 @@ def test_a_file_of_another_package_is_in_every_command(tmp_path: Path, announced
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    assert "8 to do" in command("reproduce", "capacity", "--out", runs)
-    assert "8 already there" in command("reproduce", "capacity", "--out", runs)
-    assert "capacity: 8 of 8 runs done" in command("status", "--out", runs)
-    said = command("table", "capacity", "--out", runs)
+    assert "8 to do" in command("reproduce", "capacity", "--runs", runs)
+    assert "8 already there" in command("reproduce", "capacity", "--runs", runs)
+    assert "capacity: 8 of 8 runs done" in command("status", "--runs", runs)
+    said = command("table", "capacity", "--runs", runs)
     assert "capacity=500" in said and "mean of 2" in said
-    assert "8 runs" in command("collect", "capacity", "--out", runs)
-    command("curves", "capacity", "--out", runs, "--to", "curves.csv")
+    assert "8 runs" in command("collect", "capacity", "--runs", runs)
+    command("curves", "capacity", "--runs", runs, "--to", "curves.csv")
     frame = pl.read_csv(tmp_path / "curves.csv")
     assert frame["run"].n_unique() == 8 and {"eval_step", "eval_return"} <= set(frame.columns)
     assert "capacity: 8 rows from" in command("report", "--runs", runs, "--out", "report")
@@ -70,9 +70,9 @@ def test_a_file_of_another_package_is_in_every_command(tmp_path: Path, announced
     assert (tmp_path / "report" / "figures" / "capacity.pdf").exists()
 
     # settings of one's own stand beside it, under their names
-    said = command("reproduce", "capacity", "--set", "hidden=8", "--seeds", "0", "--out", runs)
+    said = command("reproduce", "capacity", "--set", "hidden=8", "--seeds", "0", "--runs", runs)
     assert "4 of these runs have seeds or settings that are not" in said
-    assert "hidden=8" in command("table", "capacity", "--out", runs)
+    assert "hidden=8" in command("table", "capacity", "--runs", runs)
 
 
 # ------------------------------------------------------------- with a trainer of its own
@@ -119,7 +119,7 @@ def coins(monkeypatch):
 
 
 def test_a_study_with_a_trainer_and_settings_of_its_own(tmp_path, coins, capsys) -> None:
-    place = ("--out", tmp_path, "--workers", "1")
+    place = ("--runs", tmp_path, "--workers", "1")
     for chosen in coins.runs(Choice()), coins.runs(Choice(settings={"bias": 0.9})):
         for one in chosen:
             store.save_run(tmp_path, one, toss(one.config))
@@ -133,10 +133,10 @@ def test_a_study_with_a_trainer_and_settings_of_its_own(tmp_path, coins, capsys)
     assert set(frame["kind"]) == {"coin"}
     configs = [store.config_of(row) for row in frame.iter_rows(named=True)]
     assert {config.bias for config in configs} == {0.5, 0.9}
-    assert run("table", "coins", "--out", tmp_path) == 0
+    assert run("table", "coins", "--runs", tmp_path) == 0
     said = capsys.readouterr().out
     assert "bias=0.9" in said
-    assert run("status", "coins", "--out", tmp_path) == 0
+    assert run("status", "coins", "--runs", tmp_path) == 0
     assert "and 3 runs with seeds or settings" in capsys.readouterr().out
 
 

@@ -32,7 +32,7 @@ FAKED = (
     "from sibling_replay import cli\nfrom sibling_replay.studies.tabular import TabularStudy\n"
     "TabularStudy.job = lambda *_: study_jobs.{job}\n"
 )
-EXACT = ("table", "exact", "--out", str(ROOT / "results" / "exact.parquet"))
+EXACT = ("table", "exact", "--runs", str(ROOT / "results" / "exact.parquet"))
 
 
 def command(*arguments, **options):
@@ -91,7 +91,7 @@ def test_file_names_that_are_no_text_are_said(tmp_path):
 
 def test_a_study_goes_on_when_its_reader_has_seen_enough(tmp_path):
     """`reproduce testing | head -1`"""
-    arguments = faked("fake_train", "reproduce", "testing", "--workers", "1", "--out", tmp_path)
+    arguments = faked("fake_train", "reproduce", "testing", "--workers", "1", "--runs", tmp_path)
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
         assert run.stdout is not None and run.stderr is not None
         assert run.stdout.readline() == b"testing: 12 runs, 0 already done, 12 to do\n"
@@ -172,7 +172,7 @@ def at_terminal(arguments, ready=lambda seen: True, key: bytes = b"") -> tuple[i
 
 
 def test_ctrl_c_at_a_terminal_ends_a_study_in_order(tmp_path, marks):
-    arguments = faked("held_train", "reproduce", "grid", "--workers", "2", "--out", str(tmp_path))
+    arguments = faked("held_train", "reproduce", "grid", "--workers", "2", "--runs", str(tmp_path))
 
     def both_hold_a_job(seen: bytes) -> bool:  # jobs are held from seed 2 on
         return b"2/960 runs" in seen and len(list(marks.glob("*.pid"))) == 2

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from sibling_replay.cli.carry_out import say
-from sibling_replay.cli.options import AnyStudy, Out
+from sibling_replay.cli.options import AnyStudy, Runs
 from sibling_replay.running import store
 from sibling_replay.studies import study_named
 
 
-def collect(name: AnyStudy, out: Out = Path("runs"), results: Path = Path("results")) -> int:
+def collect(name: AnyStudy, runs: Runs = Path("runs"), results: Path = Path("results")) -> int:
     """Put a study's finished runs into one compact file, results/<study>.parquet, for committing.
 
     Args:
@@ -18,6 +18,6 @@ def collect(name: AnyStudy, out: Out = Path("runs"), results: Path = Path("resul
     """
     study = study_named(name)
     target = results / f"{study.name}{store.SUFFIX}"
-    count = store.collect_runs(out, study.name, target)
+    count = store.collect_runs(runs, study.name, target)
     say(f"{count} runs, {target.stat().st_size / 1e6:.2f} MB: {target}")
     return 0

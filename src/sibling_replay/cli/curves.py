@@ -5,25 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 
 from sibling_replay.cli.carry_out import say
-from sibling_replay.cli.options import AnyStudy, Out
+from sibling_replay.cli.options import AnyStudy, Runs
 from sibling_replay.files import make_writable, write_whole
 from sibling_replay.running import store
 from sibling_replay.studies import study_named
 
 
-def curves(name: AnyStudy, to: Path, out: Out = Path("runs")) -> int:
+def curves(name: AnyStudy, to: Path, runs: Runs = Path("runs")) -> int:
     """Write a study's learning curves as a table to plot: a row an evaluation of a run.
 
-    The same as a frame: `sibling_replay.running.store.curves(store.load_runs(out, [name]))`.
+    The same as a frame: `sibling_replay.running.store.curves_of(store.load_runs(runs, [name]))`.
 
     Args:
         to: File to write, .csv or .parquet.
-        out: Directory of finished runs, or a file made by `collect`.
+        runs: Directory of finished runs, or a file made by `collect`.
     """
     if to.suffix not in (".csv", ".parquet"):
         raise ValueError(f"--to must end in .csv or .parquet, got {to}")
     study = study_named(name)
-    frame = store.curves_of(store.load_runs(out, [study.name]))
+    frame = store.curves_of(store.load_runs(runs, [study.name]))
     make_writable(to.parent)
     write_whole(to, store.as_bytes(frame, to.suffix))
     say(f"{frame.height} evaluations of {frame['run'].n_unique()} runs: {to}")

@@ -15,7 +15,8 @@ def by_default(effect: object, metavar: str | None = None) -> object:
     return tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(default: {effect})")
 
 
-Out = Annotated[Path, tyro.conf.arg(help="Directory of finished runs, one Parquet file each.")]
+Runs = Annotated[Path, tyro.conf.arg(help="Directory of finished runs, one Parquet file each.")]
+"""One word for it in every command."""
 AnyStudy = tyro.conf.Positional[
     Annotated[
         str,

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import tyro
 
 from sibling_replay.cli.carry_out import carry_out, finish, new_backend, say
-from sibling_replay.cli.options import AnyStudy, Out, by_default
+from sibling_replay.cli.options import AnyStudy, Runs, by_default
 from sibling_replay.cli.settings import settings_for
 from sibling_replay.envs import GAMES
 from sibling_replay.running.jobs import Checkable
@@ -77,7 +77,7 @@ def reproduce(
     workers: int = os.cpu_count() or 1,
     backend: Literal["local", "ray"] = "local",
     address: Annotated[str | None, by_default("a private Ray on this machine", "STR")] = None,
-    out: Out = Path("runs"),
+    runs: Runs = Path("runs"),
 ) -> int:
     """Run what is missing of a study; rerun it after any interruption.
 
@@ -90,10 +90,10 @@ def reproduce(
             game; games that it has none of take the package's, and the output says so.
         device: minatar: cpu, or cuda, where results are not repeated bit for bit.
         gpu_share: minatar on cuda with --backend ray: part of a GPU that a run takes.
-        checkpoint_minutes: minatar: between two checkpoints of a run, kept in <out>/checkpoints;
-            on a cluster, <out> and --encoders must be where all nodes see them.
-        keep_states: minatar: keep the last state of each finished run in <out>/states (59 MB with a
-            full replay buffer), so that a longer --steps goes on from it. Delete them as you like.
+        checkpoint_minutes: minatar: between two checkpoints of a run, kept in <runs>/checkpoints;
+            on a cluster, <runs> and --encoders must be where all nodes see them.
+        keep_states: minatar: keep the last state of each finished run in <runs>/states (59 MB with
+            a full replay buffer), so that a longer --steps goes on from it. Delete them as you like.
         workers: Runs at a time, in processes of one core each; if not given, as many as this
             machine has cores. The results do not depend on it.
         backend: local: processes of this machine. ray: tasks of a Ray cluster (extra `ray`).
@@ -114,7 +114,7 @@ def reproduce(
     options = {option: value for option, value in given.items() if value is not None}
     _refuse_unused(study, options)
     settings = settings_for(study, set_, steps)
-    choice = Choice(out, env, method, tuple(dict.fromkeys(seeds)), settings, options)
+    choice = Choice(runs, env, method, tuple(dict.fromkeys(seeds)), settings, options)
     report = Tally(0, 0)
     for stage in study.stages(choice):
         if isinstance(stage, str):
@@ -124,10 +124,10 @@ def reproduce(
         if backend == "local" and isinstance(stage.job, Checkable):
             stage.job.check()
         chosen = new_backend(backend, workers, address, stage.job, stage.gpus)
-        report = carry_out(stage.runs, out, chosen, stage.title, stage.job)
+        report = carry_out(stage.runs, runs, chosen, stage.title, stage.job)
         if report.failures:
             break
-    return finish(report, out)
+    return finish(report, runs)
 
 
 def _refuse_unused(study: Study, options: Mapping[str, object]) -> None:

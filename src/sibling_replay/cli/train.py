@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import gymnasium as gym
 
 from sibling_replay.cli.carry_out import carry_out, finish, new_backend, say
-from sibling_replay.cli.options import Out, by_default
+from sibling_replay.cli.options import Runs, by_default
 from sibling_replay.envs import TabularModel
 from sibling_replay.running import store
 from sibling_replay.running.runs import spelt
@@ -45,7 +45,7 @@ def train(
     hidden: PaperInt = None,
     grad_clip: PaperFloat = None,
     update_all_siblings: PaperBool = None,
-    out: Out = Path("runs"),
+    runs: Runs = Path("runs"),
 ) -> int:
     """Train one run of your own and store it; settings not given are the paper's.
 
@@ -83,19 +83,19 @@ def train(
             (paper: false / true / true).
     """
     arguments = dict(locals())
-    for name in ("env", "method", "seed", "out"):
+    for name in ("env", "method", "seed", "runs"):
         del arguments[name]
     env, method = table_environment(env), method_named(method)
     overrides = {name: value for name, value in arguments.items() if value is not None}
     run = own_run(paper_config(env, method, seed, **overrides))
     job = OWN.job(Choice())
-    report = carry_out([run], out, new_backend("local", 1, None, job), "train", job)
+    report = carry_out([run], runs, new_backend("local", 1, None, job), "train", job)
     if not report.failures:
-        row = store.load_file(store.run_path(out, run.id)).row(0, named=True)
+        row = store.load_file(store.run_path(runs, run.id)).row(0, named=True)
         for metric in ("return", "success"):
             numbers = (f"{kind} {row[f'{kind}_{metric}']:.4g}" for kind in ("auc", "late", "final"))
             say(f"{metric:<8} {', '.join(numbers)}")
-    return finish(report, store.run_path(out, run.id))
+    return finish(report, store.run_path(runs, run.id))
 
 
 def table_environment(name: str) -> str:

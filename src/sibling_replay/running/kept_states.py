@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sibling_replay.training.minatar.config import MinAtarConfig
 
-STATES = "states"  # directory below --out
+STATES = "states"  # directory below that of the runs
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def name_without_length(config: MinAtarConfig) -> str:
 
 
 def size_of(root: Path) -> tuple[int, int]:
-    """How many states are kept below --out, and their bytes."""
+    """How many states are kept below the directory of the runs, and their bytes."""
     sizes = [path.stat().st_size for path in (root / STATES).glob("*/*.npz")]
     return len(sizes), sum(sizes)
 

@@ -159,7 +159,7 @@ def check_finished(root: Path, runs: Iterable[Run]) -> set[str]:
                 ]
                 raise StoreError(
                     f"{path} was made with another config ({'; '.join(differing)}): "
-                    "delete it or choose another --out"
+                    "delete it or choose another --runs"
                 )
             done.add(run.id)
     return done
