@@ -1,4 +1,4 @@
-"""The MinAtarStudy study, and the one that chooses its learning rates."""
+"""The MinAtar study, and the one that chooses its learning rates."""
 
 from __future__ import annotations
 
