@@ -81,7 +81,7 @@ def test_a_sweep_of_collapsed_encoders_says_so(tmp_path: Path, capsys, monkeypat
     save_encoder(tmp_path / f"{config.name}.npz", replace(file, encoder=encoder))
     with pytest.raises(SystemExit) as end:
         cli.main(["vqvae", "sweep", "--game", "Breakout", "--grids", "1x1", "--codes", "4",
-                  "--transitions", "300", "--runs", str(tmp_path)])  # fmt: skip
+                  "--transitions", "300", "--out", str(tmp_path)])  # fmt: skip
     assert end.value.code == 0
     said = capsys.readouterr().out
     assert "collapsed to one code: Breakout-1x1-4-bce-seed0" in said
@@ -161,7 +161,7 @@ def test_a_sweep_trains_compares_and_recommends(tmp_path: Path, capsys) -> None:
     pytest.importorskip("torch")
     command = ["vqvae", "sweep", "--game", "Breakout", "--grids", "1x1", "2x1", "--codes", "4", "8",
                "--observations", "600", "--updates", "3", "--transitions", "500",
-               "--loss", "bce", "mse", "--runs", str(tmp_path)]  # fmt: skip
+               "--loss", "bce", "mse", "--out", str(tmp_path)]  # fmt: skip
     said = []
     for _ in range(2):
         with pytest.raises(SystemExit) as end:

@@ -1,7 +1,7 @@
 """Comparison frames laid out as the paper's tables are: text in cells, ready for any markup.
 
-Generic over frames with the columns of `tables` (seeds, mean, se, paper_mean, paper_se, distance
-and perhaps low, high): some key columns name the rows, one key may run across.
+Generic over frames with the columns of `comparison.py` (seeds, mean, se, paper_mean, paper_se,
+distance and perhaps low, high): some key columns name the rows, one key may run across.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ from sibling_replay.studies import study_named
 def curves(name: AnyStudy, to: Path, runs: Runs = Path("runs")) -> int:
     """Write a study's learning curves as a table to plot: a row an evaluation of a run.
 
-    The same as a frame: `sibling_replay.running.store.curves_of(store.load_runs(runs, [name]))`.
+    The same as a frame: `store.curves_of(store.load_runs(runs, [name]))`, with
+    `from sibling_replay.running import store`.
 
     Args:
         to: File to write, .csv or .parquet.

@@ -31,7 +31,8 @@ Env = Annotated[
 Method = Annotated[
     tuple[str, ...],
     tyro.conf.arg(
-        help=f"Only these methods, of {', '.join(METHODS)}; letters in any case.",
+        help=f"Only these methods, of {', '.join(METHODS)}; or RANK, AVG-gK for any K, a "
+        "registered strategy: in any study, also where the paper has not tried them. Letters in any case.",
         help_behavior_hint="(default: all)",
     ),
 ]
@@ -93,7 +94,7 @@ def reproduce(
         checkpoint_minutes: minatar: between two checkpoints of a run, kept in <runs>/checkpoints;
             on a cluster, <runs> and --encoders must be where all nodes see them.
         keep_states: minatar: keep the last state of each finished run in <runs>/states (59 MB with
-            a full replay buffer), so that a longer --steps goes on from it. Delete them as you like.
+            a full replay buffer), so that a longer --steps goes on from it. Delete as you like.
         workers: Runs at a time, in processes of one core each; if not given, as many as this
             machine has cores. The results do not depend on it.
         backend: local: processes of this machine. ray: tasks of a Ray cluster (extra `ray`).

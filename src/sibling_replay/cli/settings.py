@@ -29,7 +29,10 @@ def settings_for(study: Study, given: Sequence[str], steps: int | None) -> dict[
         texts["steps"] = str(steps)
     if not texts:
         return {}
-    config = type(study.runs(Choice())[0].config)
+    runs = study.runs(Choice())
+    if not runs:
+        raise ValueError(f"{study.name} has no runs of which settings could be chosen")
+    config = type(runs[0].config)
     names = [field.name for field in fields(config) if field.name not in _OF_THE_CHOICE]
     hints = get_type_hints(config)
     return {

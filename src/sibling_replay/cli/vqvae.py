@@ -1,4 +1,4 @@
-"""The MinAtar half of the command line: encoders for latent siblings."""
+"""`sibling-replay vqvae`: encoders for latent siblings."""
 
 from __future__ import annotations
 

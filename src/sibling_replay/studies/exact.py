@@ -190,7 +190,7 @@ COMPARISON = Section(
         FigureEntry(
             "exact-results",
             "Figure 1",
-            "ExactStudy-group results",
+            "Exact-group results",
             "AUC return above; success of the final evaluation (FrozenLake: mean of the final "
             "25k steps) below. TwoChains succeeds at the goal by either branch.",
             needs(MAIN_ENVS, MAIN),

@@ -51,7 +51,7 @@ def runs(choice: Choice) -> tuple[Run, ...]:
     """With the paper's seeds and settings, or with those chosen."""
     found = []
     for env in ENVS:
-        for method in METHODS:
+        for method in choice.methods_of(METHODS):
             for alpha in ALPHAS:
                 for beta in BETAS:
                     for seed in choice.seeds or SEEDS:

@@ -2,8 +2,8 @@
 
 A study is one file (or one folder) under `studies/` with `STUDIES` in it, or a `Study` of somebody
 else's package, announced under the entry-point group `sibling_replay.studies` or given to
-`sibling_replay.studies.register`. That puts it into `reproduce`, `status`, `table`, `collect` and
-`report`: only `runs` and `job` must be written.
+`sibling_replay.studies.register_study`. That puts it into `reproduce`, `status`, `table`, `collect`
+and `curves`, and its `sections` into `report`: only `runs` and `job` must be written.
 """
 
 from __future__ import annotations

@@ -168,6 +168,12 @@ class TabularConfig(RunConfig):
         if self.update_all_siblings and not self.method.startswith("AVG"):
             raise ValueError(f"update_all_siblings is for AVG; the method is {self.method!r}")
         at_least(self, 1, "hidden", "eval_every_episodes")
+        kind = registered().get(self.method)
+        if kind is not None and kind().recipe is None:
+            raise ValueError(
+                f"{self.method} is written in NumPy, and the compiled trainer takes built-in "
+                "strategies: try it on MinAtar, or in your own loop or host"
+            )
 
 
 def is_int(config: object, name: str) -> bool:

@@ -15,6 +15,7 @@ from sibling_replay import (
     Uniform,
 )
 from sibling_replay.strategies import registered
+from sibling_replay.strategies.registry import find_strategy
 from sibling_replay.training.config import METHODS, RunConfig, subset_size
 
 KINDS: dict[str, Callable[..., Strategy]] = {
@@ -35,7 +36,7 @@ def strategy_of(config: RunConfig) -> Strategy:
             max_siblings=subset_size(config.method),
             update_all_siblings=getattr(config, "update_all_siblings", False),
         )
-    kind = KINDS.get(config.method) or registered()[config.method]
+    kind = KINDS.get(config.method) or find_strategy(config.method)
     return kind(alpha=config.alpha)
 
 
@@ -46,7 +47,12 @@ def method_named(name: str) -> str:
         return f"AVG-g{size[1]}"
     known = dict.fromkeys((*METHODS, *KINDS, *registered()))
     found = {method.casefold(): method for method in known}
-    if name.casefold() not in found:
+    if name.casefold() in found:
+        return found[name.casefold()]
+    try:
+        return find_strategy(name).name  # one that an installed package announces
+    except LookupError:
         listed = ", ".join(known)
-        raise ValueError(f"unknown method {name!r}: choose from {listed}, or AVG-gK for any K")
-    return found[name.casefold()]
+        raise ValueError(
+            f"unknown method {name!r}: choose from {listed}, or AVG-gK for any K"
+        ) from None

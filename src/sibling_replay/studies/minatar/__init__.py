@@ -1,4 +1,4 @@
-"""The paper's MinAtarStudy study: five games with latent siblings."""
+"""The paper's MinAtar study: five games with latent siblings."""
 
 from sibling_replay.studies.minatar.study import RATES, MinAtarStudy
 

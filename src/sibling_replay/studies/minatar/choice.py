@@ -22,7 +22,7 @@ def rate_lines(trials: pl.DataFrame, rates: Rates) -> list[str]:
     lines = []
     columns = ("env", "method")
     for (game, method), runs in trials.sort(*columns).group_by(*columns, maintain_order=True):
-        chosen, paper = rates[game, method], learning_rates()[game, method]
+        chosen, paper = rates[game, method], learning_rates().get((game, method))
         seeds = runs["seed"].n_unique()
         lines.append(f"{game}, {method}: mean AUC return by learning rate, {seeds} seed(s)")
         means = runs.group_by("learning_rate").agg(pl.col("auc_return").mean())

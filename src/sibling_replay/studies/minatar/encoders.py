@@ -20,7 +20,7 @@ from sibling_replay.studies.paper.numbers import groupings
 SAMPLE = 100_000  # transitions; the size that the paper's table fits
 SAMPLE_SEED = 1_000_003  # of no encoder's training data
 
-# CodeSupport rules, met by all five of the paper's selected encoders.
+# Support rules, met by all five of the paper's selected encoders.
 LEAST_SUPPORTED = 2 / 3  # of transitions in buckets of at least SUPPORTED
 LEAST_MEDIAN = 30  # transitions in the median bucket
 

@@ -84,13 +84,16 @@ def minatar_runs(
 
 
 def rate_runs(
-    encoders: Mapping[str, str], seeds: Iterable[int] = SEEDS, **overrides: Any
+    encoders: Mapping[str, str],
+    seeds: Iterable[int] = SEEDS,
+    methods: Iterable[str] = MINATAR_METHODS,
+    **overrides: Any,
 ) -> tuple[Run, ...]:
     """The runs that choose learning rates: every rate of the grid, on clean games."""
     runs = []
     for game in GAMES:
-        for method in MINATAR_METHODS:
-            encoder = encoders[game] if method == "SAMPLE" else ""
+        for method in methods:
+            encoder = encoders[game] if needs_groups(method) else ""
             for rate in rate_grid(method):
                 for seed in seeds:
                     settings = {**overrides, "learning_rate": rate, "encoder": encoder}

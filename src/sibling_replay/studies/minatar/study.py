@@ -1,4 +1,4 @@
-"""The MinAtarStudy study, and the one that chooses its learning rates."""
+"""The MinAtar study, and the one that chooses its learning rates."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class MinAtarStudy(_Games):
         yield comparison_table(
             tables.compare_auc(found),
             ("condition", "steps", "env", "metric"),
-            f"MinAtarStudy AUC return (paper: {coverage.PAPER_STEPS:,} steps)",
+            f"MinAtar AUC return (paper: {coverage.PAPER_STEPS:,} steps)",
             f"{NOTE}; none for runs of another length than the paper's",
         )
         yield from self.others(frame, found)
@@ -144,7 +144,8 @@ class RateChoice(_Games):
 
     def runs(self, choice: Choice) -> tuple[Run, ...]:
         seeds = _seeds(choice)
-        runs = rate_runs(_digests(choice), seeds, **choice.settings)
+        methods = choice.methods_of(MINATAR_METHODS)
+        runs = rate_runs(_digests(choice), seeds, methods, **choice.settings)
         return select(runs, choice.envs, choice.methods, seeds)
 
     def stages(self, choice: Choice) -> Iterator[str | Stage]:

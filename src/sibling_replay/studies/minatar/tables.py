@@ -112,6 +112,7 @@ def rates_used(frame: pl.DataFrame, trials: pl.DataFrame) -> pl.DataFrame:
         runs = frame.filter(pl.col("steps") == steps)
         used = runs.select("env", "method", "learning_rate").unique().rows()
         rows += [("used", steps, *row) for row in _ordered(used)]
+    trials = trials.filter(pl.col("method").is_in(MINATAR_METHODS))
     for steps in horizons(trials):
         tried = trials.filter(pl.col("steps") == steps)
         chosen = [

@@ -1,8 +1,8 @@
 """The compiled trainer: Double DQN with sibling-aware replay on an environment with a table.
 
-`train` is a pure function of its config. The whole loop (act, step, add, draw, update, refresh,
-evaluate) runs in compiled, GIL-free code, many thousand steps per call; `torch_reference` states
-the same algorithm readably and walks the same trajectory.
+`train_tabular` is a pure function of its config. The whole loop (act, step, add, draw, update,
+refresh, evaluate) runs in compiled, GIL-free code, many thousand steps per call;
+`torch/reference.py` states the same algorithm readably and walks the same trajectory.
 
 How the paper's text is read, where it leaves a choice (steps count from 1, and a transition is
 stored before the update of its step):

@@ -2,8 +2,8 @@
 
 This is what the compiled trainer must agree with: given the same config on a tabular environment,
 both take the same actions, draw the same slots and reach the same values up to rounding. Learner
-and loop are those of every torch run (`torch_dqn`). How the paper's text is read is said in
-`tabular`.
+and loop are those of every torch run (`dqn.py`). How the paper's text is read is said in
+`training/tabular/trainer.py`.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def train_reference(
     strategy: Strategy | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> RunResult:
-    """Run to the end and return the evaluation curve, as `tabular.train` does."""
+    """Run to the end and return the evaluation curve, as `train_tabular` does."""
     setup = set_up(config, network=network, key=key, strategy=strategy, dtype=dtype)
     is_success = table_success(setup.env)
     rows: list[tuple[int, int, float, float]] = []
