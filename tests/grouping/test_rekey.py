@@ -90,7 +90,11 @@ def go_on(buffer: ReplayBuffer, turns: int = 6) -> list[Any]:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
-@pytest.mark.parametrize("before", ["exact", Modulo(3), lambda obs, action: obs[0] > 0], ids=str)
+@pytest.mark.parametrize(
+    "before",
+    ["exact", Modulo(3), lambda obs, action: obs[0] > 0],
+    ids=["exact", "a map", "a function"],
+)
 def test_a_buffer_grouped_anew_is_one_built_anew(strategy, before) -> None:
     rekeyed, built = new(before, strategy), new(Modulo(7), strategy)
     for buffer in (rekeyed, built):

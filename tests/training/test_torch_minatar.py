@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,26 @@ def test_a_restored_session_goes_on_bit_for_bit(method: str, cut: int) -> None:
         np.testing.assert_array_equal(column, theirs.diagnostics[name])
     assert ours.eval_step.tolist() == [90, 180, 270, 320]
     assert ours.diagnostics["step"].tolist() == [120, 240, 320]
+
+
+def test_other_maps_make_siblings_and_go_on_bit_for_bit() -> None:
+    """A map fits itself to the first entries of the buffer; a state from before and after that."""
+    config = replace(small("SAMPLE", capacity=250), encoder="", key="simhash:4")
+    whole = session(config)
+    for cut in (90, 290):
+        part = session(config)
+        part.advance(cut)
+        header, arrays = part.state()
+        resumed = session(config)
+        resumed.load_state(json.loads(json.dumps(header)), arrays)
+        resumed.advance(SMALL["steps"])
+        whole.advance(SMALL["steps"])
+        assert bytes_of(resumed) == bytes_of(whole)
+    assert len(set(whole.buffer.groups)) > 10
+    with pytest.raises(ValueError, match="key must be empty beside an encoder"):
+        replace(small("SAMPLE"), key="simhash:4")
+    with pytest.raises(ValueError, match="simhash"):
+        replace(small("SAMPLE"), encoder="", key="simhush:4")
 
 
 @pytest.mark.parametrize("method", ["PER", "SAMPLE"])

@@ -32,7 +32,8 @@ Method = Annotated[
     tuple[str, ...],
     tyro.conf.arg(
         help=f"Only these methods, of {', '.join(METHODS)}; or RANK, AVG-gK for any K, a "
-        "registered strategy: in any study, also where the paper has not tried them. Letters in any case.",
+        "registered strategy: in any study, also where the paper has not tried them; letters in "
+        "any case.",
         help_behavior_hint="(default: all)",
     ),
 ]

@@ -1,4 +1,4 @@
-"""How far unfinished MinAtar runs are: each notes it beside its checkpoints every few seconds.
+"""How far unfinished runs are: each notes it beside its checkpoints every few seconds.
 
 A note is for people; nothing is computed from it. A run that is killed goes on from its checkpoint,
 which may be some minutes behind its last note.
@@ -11,12 +11,21 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from sibling_replay.files import write_whole
+from sibling_replay.training.config import RunConfig
 
-if TYPE_CHECKING:
-    from sibling_replay.training.minatar.session import Session
+
+class Session(Protocol):
+    """A run in progress, as far as notes tell."""
+
+    position: Any  # its `number` is the step
+    curve: list[tuple[int, int, float]]  # step, episodes, mean return
+
+    @property
+    def config(self) -> RunConfig: ...
+
 
 NOTE = "progress.json"
 EVERY = 5.0  # seconds between two notes of a run

@@ -114,6 +114,11 @@ class RunConfig:
             require(self, name, 0 <= getattr(self, name) <= 1, "between 0 and 1")
         require(self, "alpha", 0 <= self.alpha < math.inf, "non-negative and finite")
 
+    @property
+    def label(self) -> str:
+        """What to call the run where a name is wanted; other runs may have the same."""
+        return f"{self.env.replace('/', '-')}-{self.method}-seed{self.seed}"
+
     def beta(self, update: int) -> float:
         """Importance exponent of an update, counted from 0 (the paper: 0.4 toward 1)."""
         return float(linear(self.beta_start, self.beta_end, self.beta_updates, update))

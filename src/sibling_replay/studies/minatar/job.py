@@ -97,4 +97,4 @@ def checkpoint_name(config: MinAtarConfig) -> str:
     """Readable, and made unique by all of the config."""
     written = ", ".join(f"{name}={value!r}" for name, value in config.written().items())
     digest = hashlib.blake2b(f"MinAtarConfig({written})".encode(), digest_size=6).hexdigest()
-    return f"{config.env}-{config.method}-{config.condition}-seed{config.seed}-{digest}"
+    return f"{config.label}-{digest}"

@@ -44,7 +44,8 @@ def minatar_config(
     rates = learning_rates()
     # Methods that the paper did not try take SAMPLE's rate, or PER's where there are no groups; a
     # game without published rates is refused by name, not for its missing rate.
-    like = method if (game, method) in rates else "SAMPLE" if overrides.get("encoder") else "PER"
+    grouped = overrides.get("encoder") or overrides.get("key")
+    like = method if (game, method) in rates else "SAMPLE" if grouped else "PER"
     settings = {"learning_rate": rates.get((game, like), 3e-5), **overrides}
     return MinAtarConfig(env=game, method=method, condition=condition, seed=seed, **settings)
 
@@ -73,8 +74,10 @@ def minatar_runs(
         for game in GAMES:
             for method in methods:
                 settings = dict(overrides)
-                if needs_groups(method):
+                if needs_groups(method) and not settings.get("key"):
                     settings["encoder"] = encoders[game]
+                elif not needs_groups(method):
+                    settings.pop("key", None)
                 if (game, method) in rates:
                     settings["learning_rate"] = rates[game, method]
                 for seed in seeds:
@@ -93,10 +96,13 @@ def rate_runs(
     runs = []
     for game in GAMES:
         for method in methods:
-            encoder = encoders[game] if needs_groups(method) else ""
+            grouped = needs_groups(method)
+            own = grouped and overrides.get("key")
+            encoder = encoders[game] if grouped and not own else ""
             for rate in rate_grid(method):
                 for seed in seeds:
                     settings = {**overrides, "learning_rate": rate, "encoder": encoder}
+                    settings["key"] = own or ""
                     config = minatar_config(game, method, "clean", seed, **settings)
                     runs.append(minatar_run(RATE_STUDY, config))
     return tuple(runs)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sibling_replay.envs import GAMES
+from sibling_replay.grouping import parse_key
 from sibling_replay.training.config import RunConfig, at_least, require
 from sibling_replay.training.methods import strategy_of
 
@@ -41,7 +42,8 @@ class MinAtarConfig(RunConfig):
 
     condition: str  # one of CONDITIONS: what rewards training sees
     learning_rate: float  # Adam's
-    encoder: str = ""  # digest of the frozen encoder that makes the groups; "": no groups
+    encoder: str = ""  # digest of the frozen encoder that makes the groups; "": none does
+    key: str = ""  # another map that makes them, as `parse_key` reads it: auto, simhash:12, ...
     steps: int = 5_000_000
     capacity: int = 100_000
     learning_starts: int = 5_000
@@ -60,9 +62,17 @@ class MinAtarConfig(RunConfig):
             require(self, name, getattr(self, name) in choices, f"one of {', '.join(choices)}")
         super().__post_init__()
         grouped = strategy_of(self).needs.groups
-        require(self, "encoder", not grouped or bool(self.encoder), f"given for {self.method}")
+        made = bool(self.encoder) or bool(self.key)
+        require(self, "encoder", made or not grouped, f"given for {self.method}, or a key")
+        require(self, "key", not (self.key and self.encoder), "empty beside an encoder")
+        if self.key:
+            parse_key(self.key)  # refuses what is none
         at_least(self, 1, "eval_every_steps", "max_episode_steps")
         require(self, "sticky", 0 <= self.sticky <= 1, "between 0 and 1")
         require(self, "tail_probability", 0 <= self.tail_probability < 1, "in [0, 1)")
         finite = 0 <= self.tail_magnitude < math.inf
         require(self, "tail_magnitude", finite, "non-negative and finite")
+
+    @property
+    def label(self) -> str:
+        return f"{self.env}-{self.method}-{self.condition}-seed{self.seed}"

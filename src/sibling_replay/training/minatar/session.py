@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from sibling_replay import ReplayBuffer
 from sibling_replay.checkpoint import RollingCheckpoint, StateError, read_state
 from sibling_replay.envs import MeanPreservingTail, MinAtarEnv
+from sibling_replay.grouping import parse_key
 from sibling_replay.grouping.vqvae.encoder import FrozenEncoder
 from sibling_replay.rng import SEED_BOUND, streams
 from sibling_replay.training.methods import strategy_of
@@ -65,7 +66,8 @@ class Session:
             self.game,
             config.capacity,
             strategy_of(config),
-            key=encoder,  # each observation is coded once, when it is stored
+            # each observation is coded once, when it is stored; maps fit themselves to the first
+            key=parse_key(config.key) if config.key else encoder,
             seed=rng.replay,
         )
         self.explore = rng.explore
