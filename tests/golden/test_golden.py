@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,22 @@ def test_tables_of_the_report_are_what_they_were(tmp_path: Path) -> None:
     assert len(golden) == 13
     for path in golden:
         assert (tmp_path / "tables" / path.name).read_text() == path.read_text(), path.name
+    page = (tmp_path / "index.html").read_text()
+    assert text_of(page) == (TABLES / "page.txt").read_text()
+    assert plots_of(page) == (TABLES / "plots.sha256").read_text().strip()
+
+
+def text_of(page: str) -> str:
+    """What a reader of the page reads, a line a piece."""
+    without = re.sub(r"<(script|style)\b.*?</\1>", "", page, flags=re.DOTALL)
+    pieces = (" ".join(piece.split()) for piece in re.split(r"<[^>]+>", without))
+    return "\n".join(piece for piece in pieces if piece) + "\n"
+
+
+def plots_of(page: str) -> str:
+    """A digest of every plot's data."""
+    (plots,) = re.findall(r'<script type="application/json" id="plot-data">(.*?)</script>', page)
+    return hashlib.sha256(plots.encode()).hexdigest()
 
 
 @pytest.mark.parametrize("study", ["exact", "grid", "minatar"])
