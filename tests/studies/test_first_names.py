@@ -82,6 +82,11 @@ def test_rows_of_both_schemas_stand_in_one_frame(tmp_path: Path) -> None:
     assert old.height == 220
 
 
+def test_settings_younger_than_a_row_are_as_they_were_unsaid() -> None:
+    rows = store.load_file(RESULTS / "minatar.parquet")
+    assert set(rows["key"]) == {""} and "key" not in pl.read_parquet(RESULTS / "minatar.parquet")
+
+
 def test_evaluations_are_counted_in_two_units() -> None:
     assert not hasattr(paper_config("TwoChains", "PER", 0), "eval_every_steps")
     assert not hasattr(MinAtarConfig, "eval_every_episodes")

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -113,6 +113,25 @@ def _as_present(frame: pl.DataFrame) -> pl.DataFrame:
             first = pl.when(old & of).then("eval_interval").otherwise(there)
             frame = frame.with_columns(first.alias(name))
         frame = frame.drop("eval_interval")
+    return _with_younger(frame)
+
+
+def _with_younger(frame: pl.DataFrame) -> pl.DataFrame:
+    """Settings that a config has got since a row was written are as they were unsaid then."""
+    for name in frame["kind"].unique().sort():
+        kind = CONFIGS.get(name)
+        dtypes = {} if kind is None else _columns(kind)
+        for field in fields(kind) if kind is not None else ():
+            if field.default is MISSING or field.default is None:
+                continue
+            there = pl.col(field.name)
+            if field.name not in frame.columns:
+                there = pl.lit(None, dtypes[field.name])
+            missing = (pl.col("kind") == name) & there.is_null()
+            unsaid = pl.lit(field.default, dtypes[field.name])
+            frame = frame.with_columns(
+                pl.when(missing).then(unsaid).otherwise(there).alias(field.name)
+            )
     return frame
 
 

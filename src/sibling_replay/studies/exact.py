@@ -19,7 +19,7 @@ from sibling_replay.artefacts.summaries import late_mean, measured
 from sibling_replay.artefacts.words import LABELS, RANGES, WORDS
 from sibling_replay.running.runs import Run, select
 from sibling_replay.studies.paper import numbers as published
-from sibling_replay.studies.study import Choice, Coverage, chosen_run
+from sibling_replay.studies.study import Choice, chosen_run
 from sibling_replay.studies.tabular import DIAGNOSTICS_EVERY, LAKES, RunNeeds, TabularStudy
 from sibling_replay.training.config import paper_config
 
@@ -261,10 +261,6 @@ class ExactStudy(TabularStudy):
         keys = ("env", "method", "metric")
         yield comparison_table(compare(found), keys, "Main comparison (annealed beta)")
         yield from self.others(frame, found)
-
-    def coverage(self, frames: Frames) -> Coverage:
-        found = needs()
-        return Coverage(found.done(frames), found.total, found.gap(frames))
 
 
 STUDIES = (ExactStudy(),)

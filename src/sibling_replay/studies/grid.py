@@ -30,7 +30,7 @@ from sibling_replay.running.runs import Run, select
 from sibling_replay.studies.paper import numbers as published
 from sibling_replay.studies.paper.numbers import COMPARISONS
 from sibling_replay.studies.rare_outcome import rare_outcome
-from sibling_replay.studies.study import Choice, Coverage, chosen_run
+from sibling_replay.studies.study import Choice, chosen_run
 from sibling_replay.studies.tabular import DIAGNOSTICS_EVERY, RunNeeds, TabularStudy
 from sibling_replay.training.config import paper_config
 
@@ -392,10 +392,6 @@ class GridStudy(TabularStudy):
         keys = ("env", "alpha", "beta", "metric")
         yield comparison_table(compare(found), keys, "Fixed alpha/beta sweep")
         yield from self.others(frame, found)
-
-    def coverage(self, frames: Frames) -> Coverage:
-        found = needs()
-        return Coverage(found.done(frames), found.total, found.gap(frames))
 
 
 STUDIES = (GridStudy(),)

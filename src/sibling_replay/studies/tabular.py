@@ -11,7 +11,7 @@ from sibling_replay.artefacts.entries import Frames, Gap
 from sibling_replay.artefacts.summaries import measured
 from sibling_replay.running.jobs import JobFunction
 from sibling_replay.running.runs import Run
-from sibling_replay.studies.study import Choice, Study
+from sibling_replay.studies.study import Choice, Coverage, Study
 from sibling_replay.training.config import ENVIRONMENTS, TabularConfig, paper_config
 from sibling_replay.training.results import RunResult
 
@@ -125,3 +125,9 @@ class TabularStudy(Study):
 
     def job(self, choice: Choice) -> JobFunction:
         return TabularJob()
+
+    def coverage(self, frames: Frames) -> Coverage | None:
+        if not self.sections:
+            return None
+        needs = RunNeeds(self.name, lambda: self.runs(Choice()))
+        return Coverage(needs.done(frames), needs.total, needs.gap(frames))
