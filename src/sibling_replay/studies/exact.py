@@ -259,7 +259,8 @@ class ExactStudy(TabularStudy):
     def tables(self, frame: pl.DataFrame) -> Iterator[TerminalTable | str]:
         found = self.compared(frame)
         keys = ("env", "method", "metric")
-        yield comparison_table(compare(found), keys, "Main comparison (annealed beta)")
+        if found.height:
+            yield comparison_table(compare(found), keys, "Main comparison (annealed beta)")
         yield from self.others(frame, found)
 
 

@@ -390,7 +390,8 @@ class GridStudy(TabularStudy):
     def tables(self, frame: pl.DataFrame) -> Iterator[TerminalTable | str]:
         found = self.compared(frame)
         keys = ("env", "alpha", "beta", "metric")
-        yield comparison_table(compare(found), keys, "Fixed alpha/beta sweep")
+        if found.height:
+            yield comparison_table(compare(found), keys, "Fixed alpha/beta sweep")
         yield from self.others(frame, found)
 
 

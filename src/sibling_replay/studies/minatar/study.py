@@ -114,12 +114,13 @@ class MinAtarStudy(_Games):
     def tables(self, frame: pl.DataFrame) -> Iterator[Table | str]:
         """AUC return by condition and length; runs shorter than the paper's are not judged."""
         found = self.compared(frame)
-        yield comparison_table(
-            tables.compare_auc(found),
-            ("condition", "steps", "env", "metric"),
-            f"MinAtar AUC return (paper: {coverage.PAPER_STEPS:,} steps)",
-            f"{NOTE}; none for runs of another length than the paper's",
-        )
+        if found.height:
+            yield comparison_table(
+                tables.compare_auc(found),
+                ("condition", "steps", "env", "metric"),
+                f"MinAtar AUC return (paper: {coverage.PAPER_STEPS:,} steps)",
+                f"{NOTE}; none for runs of another length than the paper's",
+            )
         yield from self.others(frame, found)
 
     def frames(self, source: Source) -> dict[str, pl.DataFrame]:
