@@ -69,6 +69,7 @@ def test_gradients_go_straight_through_the_quantiser() -> None:
     assert ours.abs().max() > 0
 
 
+@pytest.mark.long
 def test_codes_are_the_means_of_what_they_stand_for() -> None:
     """With a frozen encoder, moving averages converge to the means of the clusters."""
     model = VQVAEModel(Form(3, (2, 1), 6), np.random.default_rng(0), learning_rate=1e-12)

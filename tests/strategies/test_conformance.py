@@ -251,6 +251,7 @@ def test_the_kit_accepts_the_strategy_and_rejects_its_saboteurs(name) -> None:
         assert reason.startswith(f"{kind.__name__}: check `{check}` failed in a "), reason
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["uniform", "sample", "model", "average", "average-2-all"])
 def test_what_saboteurs_are_made_of_is_right(name) -> None:
     case = CASES[name]
