@@ -228,7 +228,7 @@ def test_warm_up_compiles_what_others_then_find(tmp_path: Path) -> None:
     assert "the next time this takes nothing" in first
     assert str(tmp_path) in first.replace("\n", "")
     assert "nothing to compile" in warm_up()
-    for strategy in ("Prioritized", "SiblingSample", "SiblingModel", "SiblingAverage"):
+    for strategy in ("Prioritized", "RankBased", "SiblingSample", "SiblingModel", "SiblingAverage"):
         assert use(strategy, tmp_path).stdout.splitlines()[1] == ""
 
 

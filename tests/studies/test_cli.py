@@ -104,15 +104,19 @@ def test_other_seeds_are_run_and_never_compared_with_the_paper(tmp_path, capsys,
     of_the_paper = capsys.readouterr().out.split("Main comparison")[1]
     assert run("reproduce", "exact", *some, "--seeds", "2", "42", "--runs", out) == 0
     said = capsys.readouterr().out
-    assert "2 of these runs have seeds or settings that are not the paper's: they are kept" in said
+    assert (
+        "2 of these runs have seeds or settings that are not the study's own: they are kept" in said
+    )
     assert "2 done, 2 already there" in said
     assert run("status", "exact", "--runs", out) == 0
     said = capsys.readouterr().out
     assert re.search(r"TwoChains +PER +2 / 10", said)
-    assert "and 2 runs with seeds or settings that are not the paper's" in said
+    assert "and 2 runs with seeds or settings that are not the study's own" in said
     assert run("table", "--runs", out) == 0
     with_others = capsys.readouterr().out.split("Main comparison")[1]
-    assert with_others == of_the_paper + "left out: 2 runs with seeds that are not the paper's\n"
+    assert (
+        with_others == of_the_paper + "left out: 2 runs with seeds that are not the study's own\n"
+    )
 
 
 def test_runs_of_ones_own_are_listed_and_compared(tmp_path, capsys, faked):
@@ -162,7 +166,7 @@ def test_settings_and_methods_of_ones_own_never_stand_as_the_papers(faked, tmp_p
     assert run("reproduce", "exact", "--method", "PER", *some) == 0
     assert run("reproduce", "exact", "--method", "per", "rank", "--set", "hidden=8", *some) == 0
     said = capsys.readouterr().out
-    assert "2 of these runs have seeds or settings that are not the paper's" in said
+    assert "2 of these runs have seeds or settings that are not the study's own" in said
     places = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.parquet")}
     assert places == {
         "exact/TwoChains/PER/seed=0.parquet",

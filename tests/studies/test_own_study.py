@@ -5,20 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
+from coin_study import CoinStudy, toss
 
 import sibling_replay.studies as studies
 from sibling_replay import cli
 from sibling_replay.running import store
-from sibling_replay.running.runs import Run, select
-from sibling_replay.studies.study import Choice, Study, chosen_run
-from sibling_replay.training.config import CONFIGS, RunConfig
-from sibling_replay.training.results import RunResult
+from sibling_replay.studies.study import Choice
+from sibling_replay.training.config import CONFIGS
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -71,45 +68,11 @@ def test_a_file_of_another_package_is_in_every_command(tmp_path: Path, announced
 
     # settings of one's own stand beside it, under their names
     said = command("reproduce", "capacity", "--set", "hidden=8", "--seeds", "0", "--runs", runs)
-    assert "4 of these runs have seeds or settings that are not" in said
+    assert "4 of these runs have seeds or settings that are not the study's own" in said
     assert "hidden=8" in command("table", "capacity", "--runs", runs)
 
 
 # ------------------------------------------------------------- with a trainer of its own
-
-
-@dataclass(frozen=True, kw_only=True)
-class CoinConfig(RunConfig):
-    """A run of the trainer below."""
-
-    kind = "coin"
-    bias: float = 0.5
-
-
-def toss(config: RunConfig) -> RunResult:
-    """No learning at all: evaluations are coins."""
-    assert isinstance(config, CoinConfig)
-    rng = np.random.default_rng(config.seed)
-    step = np.arange(1, 11) * (config.steps // 10)
-    score = (rng.random(10) < config.bias).astype(np.float64)
-    return RunResult(config, step, step // 5, score, score.copy(), 10, 0)
-
-
-class CoinStudy(Study):
-    """Two coins."""
-
-    name = "coins"
-    about = "coins"
-
-    def runs(self, choice: Choice) -> tuple[Run, ...]:
-        found = []
-        for seed in choice.seeds or range(3):
-            usual = CoinConfig(env="coin", method="DDQN", seed=seed, steps=1_000)
-            found.append(chosen_run("coins", usual, choice))
-        return select(found, choice.envs, choice.methods)
-
-    def job(self, choice: Choice):
-        return toss
 
 
 @pytest.fixture
@@ -120,24 +83,24 @@ def coins(monkeypatch):
 
 def test_a_study_with_a_trainer_and_settings_of_its_own(tmp_path, coins, capsys) -> None:
     place = ("--runs", tmp_path, "--workers", "1")
-    for chosen in coins.runs(Choice()), coins.runs(Choice(settings={"bias": 0.9})):
-        for one in chosen:
-            store.save_run(tmp_path, one, toss(one.config))
     assert run("reproduce", "coins", *place) == 0
-    assert "3 already there" in capsys.readouterr().out
+    assert "3 done, 0 already there, 0 failed" in capsys.readouterr().out
     assert run("reproduce", "coins", "--set", "bias=0.9", *place) == 0
     said = capsys.readouterr().out
-    assert "3 of these runs have seeds or settings that are not the paper's" in said
-    assert "3 already there" in said
+    assert "3 of these runs have seeds or settings that are not the study's own" in said
+    assert "3 done, 0 already there, 0 failed" in said
     frame = store.load_runs(tmp_path, ["coins"])
     assert set(frame["kind"]) == {"coin"}
-    configs = [store.config_of(row) for row in frame.iter_rows(named=True)]
-    assert {config.bias for config in configs} == {0.5, 0.9}
+    for row in frame.iter_rows(named=True):
+        config = store.config_of(row)
+        assert config.bias == (0.9 if "bias=0.9" in row["run"] else 0.5)
+        assert row["eval_return"] == toss(config).eval_return.tolist()
     assert run("table", "coins", "--runs", tmp_path) == 0
     said = capsys.readouterr().out
-    assert "bias=0.9" in said
+    assert "bias=0.9" in said and "as the study has it" in said and "paper" not in said
     assert run("status", "coins", "--runs", tmp_path) == 0
-    assert "and 3 runs with seeds or settings" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "coins: 3 of 3 runs done" in said and "and 3 runs with seeds or settings" in said
 
 
 def test_a_kind_of_config_that_nothing_defines_is_named(tmp_path, monkeypatch) -> None:

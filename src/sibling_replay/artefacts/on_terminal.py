@@ -16,7 +16,6 @@ from sibling_replay.artefacts.statistics import mean_se
 from sibling_replay.running.metrics import Scores
 from sibling_replay.terminal import printable
 
-PAPER = "as the paper"
 CELL = ("env", "method", "settings")  # what runs that differ in seed alone share
 
 NOTE = (
@@ -84,9 +83,10 @@ def settings_of(run: str) -> str:
     return ", ".join(run.split("/")[3:-1])
 
 
-def with_settings(frame: pl.DataFrame) -> pl.DataFrame:
-    """A row a run: environment, method, settings that are not the paper's, seed, six numbers."""
-    settings = [settings_of(run) or PAPER for run in frame["run"]]
+def with_settings(frame: pl.DataFrame, unsaid: str) -> pl.DataFrame:
+    """A row a run: environment, method, settings that its id names (or `unsaid`), seed, six
+    numbers."""
+    settings = [settings_of(run) or unsaid for run in frame["run"]]
     frame = frame.with_columns(pl.Series("settings", settings, dtype=pl.String))
     return frame.select(*CELL, "seed", *Scores._fields).sort("env", "settings", "method", "seed")
 
@@ -121,12 +121,12 @@ def _shown(value: float | None) -> str:
     return "-" if value is None or math.isnan(value) else f"{value:.3f}"
 
 
-def run_tables(frame: pl.DataFrame) -> Iterator[Table]:
+def run_tables(frame: pl.DataFrame, unsaid: str = "as the study has it") -> Iterator[Table]:
     """Stored runs, a table an environment, runs that differ in seed alone together."""
-    for env, group in groupby(cells(with_settings(frame)), key=lambda cell: cell.env):
+    for env, group in groupby(cells(with_settings(frame, unsaid)), key=lambda cell: cell.env):
         table = Table(title=escape(printable(env)))
         table.add_column("method", no_wrap=True)
-        table.add_column("settings that are not the paper's", overflow="fold")
+        table.add_column("settings", overflow="fold")
         table.add_column("seed", justify="right")
         for name in Scores._fields:
             table.add_column(name.replace("auc", "AUC").replace("_", "\n"), justify="right")

@@ -11,12 +11,14 @@ import numpy as np
 
 from sibling_replay.buffer import ReplayBuffer
 from sibling_replay.first_use import NOTICE
+from sibling_replay.grouping import Auto, Downscale, FittableMap, Grid, KMeans, SimHash
 from sibling_replay.replay.memory import append
 from sibling_replay.replay.payload import Field
 from sibling_replay.running.display import duration
 from sibling_replay.slot_sampler import SlotSampler
 from sibling_replay.strategies import (
     Prioritized,
+    RankBased,
     SiblingAverage,
     SiblingModel,
     SiblingSample,
@@ -29,6 +31,7 @@ from sibling_replay.terminal import new_console
 # A kernel may depend on what a strategy keeps, or on what it averages: one of each kind.
 _STRATEGIES: dict[str, Strategy] = {
     "Prioritized": Prioritized(),
+    "RankBased": RankBased(every=1),
     "Uniform": Uniform(),
     "SiblingSample": SiblingSample(),
     "SiblingModel": SiblingModel(),
@@ -37,14 +40,21 @@ _STRATEGIES: dict[str, Strategy] = {
     "SiblingAverage of two": SiblingAverage(max_siblings=2),
     "SiblingAverage of two, both": SiblingAverage(max_siblings=2, update_all_siblings=True),
 }
+_MAPS: dict[str, FittableMap] = {
+    "Grid": Grid(2),
+    "SimHash": SimHash(4),
+    "KMeans": KMeans(2),
+    "Downscale": Downscale((2, 2), then=KMeans(2)),
+    "Auto": Auto(),
+}
 _SIZE = 4  # of batches
 
 
 def warm_up() -> int:
     """Compile the kernels now and keep them on disk, so that no first use waits for them.
 
-    Of the buffer, the slot sampler, all built-in strategies and the tabular trainer: a minute or
-    two, once on a machine. A second time there is nothing left to do.
+    Of the buffer, the slot sampler, all built-in strategies, the key maps and the tabular trainer:
+    two or three minutes, once on a machine. A second time there is nothing left to do.
     """
     console = new_console()
     NOTICE.silent = True  # this is what its line advises
@@ -83,6 +93,8 @@ def _uses() -> Iterator[tuple[str, Callable[[], None]]]:
         yield f"buffer, {name}", partial(_use_buffer, strategy)
     for name, strategy in _STRATEGIES.items():
         yield f"slot sampler, {name}", partial(_use_sampler, strategy)
+    for name, key in _MAPS.items():
+        yield f"key map, {name}", partial(_use_map, key)
     yield "tabular trainer", TabularJob().prepare
 
 
@@ -118,3 +130,25 @@ def _use_sampler(strategy: Strategy) -> None:
     sampler.update_priorities(batch, np.ones(_SIZE))
     if not strategy.needs.averages:
         sampler.update_slots(batch.slots, np.ones(_SIZE), sampler.clock)
+
+
+def _use_map(key: FittableMap) -> None:
+    """A buffer that fits it to its first entries, of the numbers that observations mostly are."""
+    shape = (6, 5, 2) if isinstance(key, Downscale) else (3,)
+    for dtype in (np.float32, np.float64, np.uint8):
+        obs, truth = Field(np.dtype(dtype), shape), Field(np.dtype(np.bool_))
+        fields = {
+            "obs": obs,
+            "action": Field(np.dtype(np.int64)),
+            "reward": Field(np.dtype(np.float32)),
+            "next_obs": obs,
+            "terminated": truth,
+            "truncated": truth,
+        }
+        seen = np.random.default_rng(0).integers(99, size=(10, *shape)).astype(dtype)
+        buffer = ReplayBuffer(fields, len(seen), SiblingSample(), key=key.unfitted(), seed=0)
+        for step in (*seen, *seen[:2]):  # fitted when it is full
+            buffer.add(step, 0, 0.0, step, False, False)
+        no, never = np.zeros(len(seen), dtype=np.int64), np.zeros(len(seen), dtype=np.bool_)
+        buffer.extend(seen, no, no, seen, never, never)
+        buffer.support()

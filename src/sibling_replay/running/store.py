@@ -120,18 +120,16 @@ def _with_younger(frame: pl.DataFrame) -> pl.DataFrame:
     """Settings that a config has got since a row was written are as they were unsaid then."""
     for name in frame["kind"].unique().sort():
         kind = CONFIGS.get(name)
-        dtypes = {} if kind is None else _columns(kind)
         for field in fields(kind) if kind is not None else ():
-            if field.default is MISSING or field.default is None:
+            unsaid = field.default
+            there = field.name in frame.columns
+            if unsaid in (MISSING, None) or (there and not frame[field.name].null_count()):
                 continue
-            there = pl.col(field.name)
-            if field.name not in frame.columns:
-                there = pl.lit(None, dtypes[field.name])
-            missing = (pl.col("kind") == name) & there.is_null()
-            unsaid = pl.lit(field.default, dtypes[field.name])
-            frame = frame.with_columns(
-                pl.when(missing).then(unsaid).otherwise(there).alias(field.name)
-            )
+            dtype = _DTYPES[get_type_hints(kind)[field.name]]
+            column = pl.col(field.name) if there else pl.lit(None, dtype)
+            missing = (pl.col("kind") == name) & column.is_null()
+            filled = pl.when(missing).then(pl.lit(unsaid, dtype)).otherwise(column)
+            frame = frame.with_columns(filled.alias(field.name))
     return frame
 
 

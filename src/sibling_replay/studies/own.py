@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
+from rich.table import Table
 
-from sibling_replay.artefacts.on_terminal import CELL, with_settings
+from sibling_replay.artefacts.on_terminal import CELL, run_tables, with_settings
 from sibling_replay.running import store
 from sibling_replay.running.runs import Run, own_settings, run_id
 from sibling_replay.studies.study import Choice, Stage
@@ -15,6 +16,7 @@ from sibling_replay.studies.tabular import TabularStudy
 from sibling_replay.training.config import TabularConfig, paper_config
 
 NAME = "train"
+PAPER = "as the paper"  # what settings are that an id does not name
 
 
 def own_run(config: TabularConfig) -> Run:
@@ -38,10 +40,13 @@ class OwnRuns(TabularStudy):
     def compared(self, frame: pl.DataFrame) -> pl.DataFrame:
         return frame
 
+    def tables(self, frame: pl.DataFrame) -> Iterator[Table | str]:
+        yield from run_tables(frame, PAPER)
+
     def status_lines(self, out: Path) -> list[str]:
         if not any((out / NAME).rglob(f"*{store.SUFFIX}")):
             return [f"{NAME}: no runs of your own"]
-        frame = with_settings(store.load_runs(out, [NAME]))
+        frame = with_settings(store.load_runs(out, [NAME]), PAPER)
         lines = [f"{NAME}: {frame.height} runs of your own"]
         for (env, method, settings), runs in frame.group_by(*CELL, maintain_order=True):
             seeds = ", ".join(map(str, runs["seed"]))

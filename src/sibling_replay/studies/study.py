@@ -117,8 +117,8 @@ class Study(ABC):
         others = len({run.id for run in runs} - {run.id for run in self.runs(Choice())})
         if others:
             yield (
-                f"{others} of these runs have seeds or settings that are not the paper's: they are "
-                "kept, and `table` and `report` leave them out of the comparison with it"
+                f"{others} of these runs have seeds or settings that are not the study's own: they "
+                "are kept, and `table` and `report` leave them out of its comparisons"
             )
 
     # ------------------------------------------------------------------ what has been run
@@ -141,7 +141,7 @@ class Study(ABC):
         ]
         paths = {store.run_path(out, run.id) for run in runs}
         others = len(set((out / self.name).rglob(f"*{store.SUFFIX}")) - paths)
-        other = f"  and {others} runs with seeds or settings that are not the paper's"
+        other = f"  and {others} runs with seeds or settings that are not the study's own"
         return lines + ([other] if others else [])
 
     def tables(self, frame: pl.DataFrame) -> Iterator[Table | str]:
@@ -160,7 +160,7 @@ class Study(ABC):
         own = rest.filter(self.own(rest))
         seeds = rest.height - own.height
         if seeds:
-            yield f"left out: {seeds} runs with seeds that are not the paper's"
+            yield f"left out: {seeds} runs with seeds that are not the study's own"
         if own.height:
             yield f"{own.height} runs with settings of your own, which nothing published is like:"
             yield from run_tables(own)
