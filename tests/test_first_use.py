@@ -40,6 +40,7 @@ buffer = sr.ReplayBuffer(fields, 100, getattr(sr, sys.argv[1])(), seed=0)
 for step in range(110):
     buffer.add(step % 5, 0, 0.0, 1, False, False)
 batch = buffer.sample(32, 0.4)
+batch.average(batch.outcomes.reward)
 buffer.update_priorities(batch, np.ones(32))
 print(time.process_time() - start)
 print(*(name for name in Names.names if name.startswith("sibling_replay")))
