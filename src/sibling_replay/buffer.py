@@ -30,6 +30,7 @@ from sibling_replay.keying import (
     refuse_mixed_actions,
     saved_map,
     take_saved_map,
+    words_of_key,
 )
 from sibling_replay.replay.arrays import I64
 from sibling_replay.replay.batch import Batch
@@ -293,7 +294,7 @@ class ReplayBuffer(Sampling):
         return tuple(self._fitting.choices)
 
     def _words_of_key(self) -> tuple[str, str]:
-        return self._keying.words()
+        return words_of_key(self._key)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to a file, atomically."""

@@ -14,7 +14,7 @@ from sibling_replay.grouping.awaited import Awaited
 from sibling_replay.grouping.fittable import FittableMap
 from sibling_replay.grouping.key_map import KeyMap, PerRow
 from sibling_replay.grouping.saved import map_from_state
-from sibling_replay.replay.arrays import I64, U8
+from sibling_replay.replay.arrays import F64, I64, U8
 from sibling_replay.replay.memory import Memory
 from sibling_replay.replay.one_action import find_mixed_actions
 from sibling_replay.replay.payload import Field, Layout, pack_rows
@@ -61,14 +61,6 @@ class Keying:
             return "exact"
         return "function" if isinstance(self.key, PerRow) else "map"
 
-    def words(self) -> tuple[str, str]:
-        """What makes siblings, and why that, for people."""
-        if isinstance(self.key, Auto) and self.key.choice is not None:
-            return f"{self.key.choice.key}, chosen by {self.key!r}", self.key.choice.reason
-        if self.awaited is not None:
-            return repr(self.key), "siblings are entries with equal action until then"
-        return (repr(self.key) if isinstance(self.key, KeyMap) else str(self.key)), ""
-
     def header(self, fitting: Fitting) -> dict[str, Any]:
         """What makes siblings, as far as a file can tell."""
         saved, _ = saved_map(self.key, fitting)
@@ -85,8 +77,7 @@ class Keying:
 
     def write_rows(self, old: Memory, new: Memory) -> None:
         """The entries of a ring as rows of this layout, with keys of this map."""
-        width = max(1, self.layout.fields["obs"].width)
-        step = max(1, _CHUNK_BYTES // width)
+        step = chunk_rows(self.layout.fields["obs"].width)
         for start in range(0, old.live, step):
             slots = np.arange(start, min(start + step, old.live))
             columns = old.read(slots)
@@ -125,28 +116,49 @@ class Fitting:
 
     def fitted(self, memory: Memory, capacity: int) -> FittableMap:
         """A map fitted to what is stored; `due` moves on."""
+        slots = fit_places(memory.live, memory.layout.fields["obs"].width)
+        columns = memory.read(slots)
+        return self.fitted_to(
+            columns["obs"], columns["action"], memory.masses[slots], memory.live, capacity
+        )
+
+    def fitted_to(
+        self, obs: Any, action: Any, masses: F64, live: int, capacity: int
+    ) -> FittableMap:
+        """The same, to observations, actions and masses of those, or some of those, that live."""
         assert self.template is not None
         found = self.template.unfitted()
-        slots = _fit_slots(memory)
-        columns = memory.read(slots)
         if isinstance(found, Auto):
-            found.fit(columns["obs"], columns["action"], memory.masses[slots])
+            found.fit(obs, action, masses)
             assert found.choice is not None
             self.choices = [*self.choices, found.choice]
             # Noise kept is G / N: it has halved, if no new groups came, when N has doubled.
-            self.due = 2 * memory.live if 2 * memory.live <= capacity else None
+            self.due = 2 * live if 2 * live <= capacity else None
         else:
-            found.fit(columns["obs"], columns["action"])
+            found.fit(obs, action)
             self.due = None
         return found
 
 
-def _fit_slots(memory: Memory) -> I64:
-    """What is stored, or as many entries, evenly spaced, as a fit may look at."""
-    most = max(1, _FIT_BYTES // max(1, memory.layout.fields["obs"].width))
-    if memory.live <= most:
-        return np.arange(memory.live)
-    return np.arange(most, dtype=np.int64) * memory.live // most
+def fit_places(live: int, width: int) -> I64:
+    """Which of so many entries, with observations of so many bytes, a fit looks at: all of them, or
+    as many as it may, evenly spaced."""
+    most = max(1, _FIT_BYTES // max(1, width))
+    return np.arange(live) if live <= most else np.arange(most, dtype=np.int64) * live // most
+
+
+def chunk_rows(width: int) -> int:
+    """Observations of so many bytes that are mapped at a time."""
+    return max(1, _CHUNK_BYTES // max(1, width))
+
+
+def words_of_key(key: Any) -> tuple[str, str]:
+    """What makes siblings, and why that, for people."""
+    if isinstance(key, Auto) and key.choice is not None:
+        return f"{key.choice.key}, chosen by {key!r}", key.choice.reason
+    if isinstance(key, Awaited):
+        return repr(key), "siblings are entries with equal action until then"
+    return (repr(key) if isinstance(key, KeyMap) else str(key)), ""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sibling_replay.cells import cells_of
 from sibling_replay.checkpoint import SCHEMA_VERSION
+from sibling_replay.draw_statistics import DrawStatistics
 from sibling_replay.replay.arrays import F64, I64, U8
 from sibling_replay.replay.memory import MOST_ADDED, Memory
 from sibling_replay.replay.regroup import group_anew
@@ -57,6 +58,7 @@ class SlotSampler(Sampling):
         super().__init__(capacity, strategy)
         # Bytes of an entry's key and outcome; what stands here counts once something was put.
         self._widths = (_INTEGER_BYTES if strategy.needs.groups else 0, 0)
+        self._words = ("", "")
         self._use(self._new_memory(), Uniforms(own_generator(seed)))
 
     def _new_memory(self) -> Memory:
@@ -128,6 +130,21 @@ class SlotSampler(Sampling):
         rows[live, widths[0] : widths[0] + stored] = outcomes[:, :stored]
         group_anew(self._memory, memory)
         self._use_regrouped(memory)
+
+    def describe_key(
+        self, key: str, reason: str = "", *, mapped: bool = False, awaited: bool = False
+    ) -> None:
+        """What makes siblings, and why that: for `support` and for warnings, and in no state.
+
+        mapped: keys may be too coarse, so a warning tells if nearly all entries are one group.
+        awaited: these are not the keys to judge by: no warning.
+        """
+        self._words = key, reason
+        warn = self.strategy.needs.groups and not awaited
+        self._statistics = DrawStatistics(self.strategy.name, warn=warn, mapped=mapped)
+
+    def _words_of_key(self) -> tuple[str, str]:
+        return self._words
 
     def changed(
         self,

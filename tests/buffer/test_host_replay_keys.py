@@ -58,7 +58,7 @@ def test_states_of_groups_without_the_action_are_refused() -> None:
 def test_keys_of_another_form_than_the_stored_ones_are_refused() -> None:
     """As of a pickle from before actions were added: nothing is put."""
     replay = pickle.loads(pickle.dumps(filled(rounded)))
-    replay._key = PerRow(lambda obs, action: [1, 2])
+    replay._keys.key = PerRow(lambda obs, action: [1, 2])
     with pytest.raises(ValueError, match=r"expected 12 bytes an entry, got 24.*an empty buffer"):
         replay.put(np.array([0]), OBS[:1], ACTIONS[:1])
     assert replay.sampler.groups.tolist() == [0, 0, 1, 1, 2, 3, -1, -1]
@@ -87,7 +87,7 @@ def test_a_key_map_is_called_once_for_all_that_is_written() -> None:
     for each in (replay, twin, pickle.loads(pickle.dumps(replay))):
         each.put(np.array([0]), OBS[3:4], ACTIONS[3:4])
         assert each.sampler.groups[0] == each.sampler.groups[3]
-    replay._key.keys = lambda obs, action: obs  # type: ignore[method-assign]
+    replay._keys.key.keys = lambda obs, action: obs  # type: ignore[method-assign]
     with pytest.raises(TypeError, match="keys of 1 entries must be whole numbers"):
         replay.put(np.array([0]), OBS[:1], ACTIONS[:1])
 

@@ -14,7 +14,11 @@ from typing import Any
 import numpy as np
 
 from sibling_replay.checkpoint import KEYS_WITHOUT_ACTION, StateError
-from sibling_replay.grouping.key_map import Key, KeyMap, PerRow, as_key, checked_keys
+from sibling_replay.grouping.auto import KeyChoice
+from sibling_replay.grouping.fittable import FittableMap
+from sibling_replay.grouping.key_map import Key, PerRow
+from sibling_replay.grouping.support import Support
+from sibling_replay.integrations.host_keys import HostKeys, ReadSlots
 from sibling_replay.integrations.open_draws import Drawn, OpenDraws, checked_rows
 from sibling_replay.replay.arrays import F32, F64, I64
 from sibling_replay.slot_sampler import OtherWidth, SlotSampler
@@ -69,7 +73,8 @@ class HostReplay:
 
     key: a `KeyMap`, called once for all that a host writes together, or a function of one
         observation and one action (see `ReplayBuffer`); entries with equal keys and equal action
-        are siblings. "exact" or None: equal observation and action.
+        are siblings. "exact" or None: equal observation and action. A map that is not fitted is
+        fitted by `fit_if_due`; a copy of it, so that several may be given it.
     signed: whether the host's TD errors have their sign.
 
     unmatched_updates: TD errors that were dropped because they are of no draw that awaits its
@@ -91,14 +96,14 @@ class HostReplay:
                 f'{host} hands no groups to its buffer, so key="given" is not for it: give a '
                 f"KeyMap or a function key(obs, action)"
             )
-        self._key = as_key("exact" if key is None else key, True, strategy.name)
+        self._keys = HostKeys(key, strategy, capacity)
         if strategy.needs.other_outcomes and not self.exact:
             raise ValueError(
                 f"{host} reads observation, action and outcome of one slot; {strategy.name} with a "
                 f"key function or map pairs those of different slots. Use it without one, or "
                 f"SiblingSample"
             )
-        self._arguments = (host, capacity, strategy, key, seed, signed)
+        self._arguments = (host, capacity, strategy, self._keys.given, seed, signed)
         self._host, self._capacity, self.strategy, self._seed = host, capacity, strategy, seed
         self.sampler = self._new_sampler()
         self.unmatched_updates = 0
@@ -109,12 +114,17 @@ class HostReplay:
     @property
     def exact(self) -> bool:
         """Whether siblings are entries with equal observation and action."""
-        return self._key == "exact"
+        return self._keys.given == "exact"
 
     @property
     def row_by_row(self) -> bool:
         """Whether a function looks at observations one at a time, whatever they are made of."""
-        return isinstance(self._key, PerRow)
+        return isinstance(self._keys.given, PerRow)
+
+    @property
+    def takes_parts(self) -> bool:
+        """Whether a map of `grouping` looks at observations, which may be mappings of arrays."""
+        return isinstance(self._keys.given, FittableMap)
 
     def put(self, slots: I64, obs: Any, actions: Any, *, only_changed: bool = False) -> None:
         """The host has written these slots; a row of observations and actions for each.
@@ -122,27 +132,38 @@ class HostReplay:
         only_changed: it may have; leave alone the entries whose group would stay the same.
         """
         if len(slots):
-            keys = self._keys(obs, actions)
+            if self.sampler.clock == 0:
+                self._keys.check_first(obs, actions)
+            keys = self._keys.of(obs, actions)
             with _other_keys_explained():
                 self.sampler.put(slots, keys, only_changed=only_changed)
 
     def forget_changed(self, slots: I64, obs: Any, actions: Any) -> None:
         """Those of these slots whose entry has another key now are not to be drawn any more."""
-        keys = self._keys(obs, actions)
+        keys = self._keys.of(obs, actions)
         with _other_keys_explained():
             changed = self.sampler.changed(slots, keys)
         self.sampler.remove(slots[changed & self.sampler.holds(slots)])
 
-    def _keys(self, obs: Any, actions: Any) -> tuple[Any, Any] | None:
-        """What tells siblings, who always share their action; None without groups."""
-        if not self.strategy.needs.groups:
-            return None
-        if isinstance(self._key, KeyMap):
-            return checked_keys(self._key, obs, actions), actions
-        return obs, actions
+    def fit_if_due(self, read: ReadSlots) -> None:
+        """Fit a map that was given unfitted, if there are enough entries by now. A host calls this
+        when it has written, with a way to read observations and actions by slot."""
+        if self._keys.fitting.due is not None:
+            self._keys.fit_if_due(self.sampler, read)
+
+    def support(self) -> Support:
+        """How well the groups are filled, what makes them and why (see `ReplayBuffer.support`)."""
+        return self.sampler.support()
+
+    @property
+    def key_choices(self) -> tuple[KeyChoice, ...]:
+        """What `Auto` has chosen so far, and why; the last is in use."""
+        return tuple(self._keys.fitting.choices)
 
     def _new_sampler(self) -> SlotSampler:
-        return SlotSampler(self._capacity, self.strategy, seed=self._seed)
+        sampler = SlotSampler(self._capacity, self.strategy, seed=self._seed)
+        self._keys.describe(sampler)
+        return sampler
 
     def draw(self, size: int, beta: float) -> tuple[I64, F32]:
         """Slots to train on and their importance weights."""
@@ -206,26 +227,35 @@ class HostReplay:
         return errors
 
     def clear(self) -> None:
-        """Forget all entries; the random stream goes on."""
+        """Forget all entries; the random stream goes on. A map that is fitted to the entries awaits
+        the next ones."""
         self._open.forget_memory()
         self.sampler.clear()
+        self._keys.start()
+        self._keys.describe(self.sampler)
 
     def state_dict(self) -> dict[str, Any]:
-        """The sampler's, and the draws that await their errors: a host may save what it has sampled
-        ahead."""
-        return {**self.sampler.state_dict(), _OPEN: self._open.rows()}
+        """The sampler's, the map that makes siblings, and the draws that await their errors: a host
+        may save what it has sampled ahead."""
+        state = self.sampler.state_dict()
+        of_key, arrays = self._keys.state()
+        header = {**state.pop("header"), **of_key}
+        return {"header": header, **state, **arrays, _OPEN: self._open.rows()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue where `state` was taken. One that does not fit leaves everything as it is."""
-        sampler = self._new_sampler()
+        sampler, keys = self._new_sampler(), self._keys
         if state["header"]:  # older versions had none as long as they were empty
             if not self.exact and state["header"].get("version") == KEYS_WITHOUT_ACTION:
                 raise StateError(
                     f"the state has schema version {KEYS_WITHOUT_ACTION}: {_OTHER_KEYS}"
                 )
-            sampler.load_state_dict({name: state[name] for name in state if name != _OPEN})
+            arrays = {name: state[name] for name in state if name not in ("header", _OPEN)}
+            keys = keys.taken_from(state["header"], arrays)
+            sampler.load_state_dict({"header": state["header"], **arrays})
+            keys.describe(sampler)
         rows = checked_rows(state.get(_OPEN), self._capacity)
-        self.sampler = sampler
+        self.sampler, self._keys = sampler, keys
         self._open.forget_memory()
         self._open.add_rows(rows)
         self.was_drawn_from |= bool(rows.size)
@@ -233,6 +263,7 @@ class HostReplay:
     def __getstate__(self) -> dict[str, Any]:
         return {
             "arguments": self._arguments,
+            "key_map": self._keys.state(),
             "sampler": self.sampler,
             "open": self._open,
             "unmatched_updates": self.unmatched_updates,
@@ -243,6 +274,10 @@ class HostReplay:
         self.__init__(*state["arguments"])  # type: ignore[misc]
         if state["sampler"] is not None:  # as older versions had it until the first entry
             self.sampler = state["sampler"]
+        header, arrays = state.get("key_map", ({}, {}))  # older versions kept none
+        if header:
+            self._keys = self._keys.taken_from(header, dict(arrays))
+        self._keys.describe(self.sampler)
         self._open = state["open"]
         self.unmatched_updates = state["unmatched_updates"]
         self.was_drawn_from = state["was_drawn_from"]

@@ -18,6 +18,7 @@ import numpy as np
 
 from sibling_replay.checkpoint import StateError
 from sibling_replay.grouping.key_map import Key
+from sibling_replay.grouping.support import Support
 from sibling_replay.integrations import host
 from sibling_replay.integrations.host_export import NextValues, drawable_slots, export_columns
 from sibling_replay.integrations.host_replay import HostReplay
@@ -54,7 +55,8 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
         and their outcomes are what n steps led to. As in RLlib, a step is drawn once n steps are
         known from it on, so the last n - 1 of an episode never are.
     key: a `KeyMap`, or a function key(obs, action) -> number or array: steps with equal keys and
-        equal action are siblings. By default equal observation and action.
+        equal action are siblings. By default equal observation and action. A map that is not
+        fitted, such as `Auto()` of `grouping`, is fitted to the buffer's first steps.
     seed: of the draws; `Uniform` draws from RLlib's own `rng`.
     """
 
@@ -102,6 +104,7 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
             EpisodeReplayBuffer.add(self, episodes)
         else:
             self._store(episodes)
+            self.replay.fit_if_due(self._observations_and_actions)
 
     def _written(self, slots: list[int], episode: SingleAgentEpisode, steps: range) -> None:
         obs: Any = None
@@ -168,6 +171,10 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
             self.replay.refresh(np.array(self._last_sampled_indices), priorities)
         else:  # of a draw from before the state was set
             self.replay.unmatched_updates += np.size(priorities)
+
+    def support(self) -> Support:
+        """How well the groups are filled, what makes them and why."""
+        return self.replay.support()
 
     @property
     def unmatched_updates(self) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sibling_replay.integrations import host
+from sibling_replay.replay.arrays import I64
 
 with host("RLlib", "rllib"):
     from ray.rllib.core import DEFAULT_AGENT_ID, DEFAULT_MODULE_ID
@@ -51,6 +52,25 @@ class SlottedEpisodes(PrioritizedEpisodeReplayBuffer):
 
     def _episode(self, number: int) -> SingleAgentEpisode:
         return self.episodes[number - self._num_episodes_evicted]
+
+    def _observations_and_actions(self, slots: I64) -> tuple[NDArray[Any], NDArray[Any]]:
+        """What slots hold, as it is compared, a row each."""
+        rows: dict[int, tuple[list[int], list[int]]] = {}  # of an episode: places and steps
+        for place, slot in enumerate(slots.tolist()):
+            number, t = self._indices[slot]
+            places, steps = rows.setdefault(number, ([], []))
+            places.append(place)
+            steps.append(t)
+        order: list[int] = []
+        parts = []
+        for number, (places, steps) in rows.items():  # RLlib reads a slice far faster than steps
+            start = min(steps)
+            columns = compared(self._episode(number), slice(start, max(steps) + 1))
+            parts.append([column[np.array(steps) - start] for column in columns])
+            order += places
+        back = np.argsort(order)
+        obs, actions = (np.concatenate(column)[back] for column in zip(*parts, strict=True))
+        return obs, actions
 
     def _transition(
         self, number: int, t: int, weight: float, gamma: float, infos: bool, outputs: bool

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from sibling_replay.grouping.key_map import Key
+from sibling_replay.grouping.support import Support
 from sibling_replay.integrations import host
 from sibling_replay.integrations.host_export import NextValues, drawable_slots, export_columns
 from sibling_replay.integrations.host_replay import HostReplay
@@ -86,6 +87,10 @@ class _Siblings(ReplayBuffer):
         if not self._host_draws:
             self.replay.refresh(np.asarray(index), to_numpy(new_weight).reshape(-1))
 
+    def support(self) -> Support:
+        """How well the groups are filled, what makes them and why."""
+        return self.replay.support()
+
     @property
     def unmatched_updates(self) -> int:
         """TD errors handed to `update_weight` that are of no batch that awaits them: dropped."""
@@ -108,11 +113,14 @@ class _Siblings(ReplayBuffer):
         self.replay.put(slots, *self._observations_and_actions(slots))
         if self.stack_num > 1 and self.strategy.needs.groups:
             self._forget_cut_stacks(slots)
+        self.replay.fit_if_due(self._observations_and_actions)
 
     def _observations_and_actions(self, slots: Any) -> tuple[Any, Any]:
         obs = self.get(slots, "obs")
         if isinstance(obs, Batch) and self.strategy.needs.groups and self.replay.exact:
             raise TypeError("observations of several parts need a key function: key(obs, act)")
+        if isinstance(obs, Batch) and self.replay.takes_parts:
+            obs = obs.to_dict()
         return obs, self._meta.act[slots]
 
     def _forget_cut_stacks(self, slots: Any) -> None:
@@ -140,7 +148,9 @@ class SiblingReplayBuffer(_Siblings):
     strategy: Uniform, Prioritized, SiblingSample, SiblingModel, RankBased or your own.
     beta: exponent of the importance weights, until `set_beta`.
     key: a `KeyMap`, or a function key(obs, act) -> number or array: entries with equal keys and
-        equal action are siblings. By default equal observation and action.
+        equal action are siblings. By default equal observation and action. A map that is not
+        fitted, such as `Auto()` of `grouping`, is fitted to the buffer's first entries, and to the
+        next ones after `reset`.
     random_seed, options: as of Tianshou's `ReplayBuffer`; the seed is of the draws as well.
 
     TD errors are as the algorithm hands them back. DQN's are target minus value; those of DDPG,

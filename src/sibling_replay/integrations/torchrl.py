@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from sibling_replay.checkpoint import read_state, write_state
 from sibling_replay.grouping.key_map import Key
+from sibling_replay.grouping.support import Support
 from sibling_replay.integrations import host
 from sibling_replay.integrations.host_export import NextValues, drawable_slots, export_columns
 from sibling_replay.integrations.host_replay import HostReplay
@@ -47,7 +48,8 @@ class SiblingSampler(PrioritizedSampler):
         `loss`, except with Uniform.
     key: a `KeyMap`, or a function key(observation, action) -> number or array: entries with equal
         keys and equal action are siblings. By default equal observation and action. It gets NumPy
-        arrays, as they are stored.
+        arrays, as they are stored. A map that is not fitted, such as `Auto()` of `grouping`, is
+        fitted to the first entries of the storage.
     action_spec: of the environment. With it a discrete action is a whole number to a key map, and a
         NumPy scalar to a key function, as everywhere else in this library, however it is stored
         (one-hot, say).
@@ -115,6 +117,10 @@ class SiblingSampler(PrioritizedSampler):
         """Priorities given for entries that are of no sample that awaits them: dropped."""
         return self.replay.unmatched_updates
 
+    def support(self) -> Support:
+        """How well the groups are filled, what makes them and why, as of the last sample."""
+        return self.replay.support()
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.strategy}, beta={self.beta})"
 
@@ -175,18 +181,25 @@ class SiblingSampler(PrioritizedSampler):
         if revision != self._revision:
             self._put(storage, np.arange(len(storage)), only_changed=True)
             self._revision = revision
+        self.replay.fit_if_due(lambda slots: self._observations_and_actions(storage, slots))
 
     def _put(self, storage: Any, slots: I64, only_changed: bool = False) -> None:
         if slots.size == 0:
             return
         obs = actions = None
         if self.strategy.needs.groups:
-            obs, actions = (_column(storage, slots, key) for key in self._keys)
-            if self._one_hot:
-                actions = actions.argmax(axis=-1)
-            elif self._categorical:
-                actions = actions.reshape(slots.size)
+            obs, actions = self._observations_and_actions(storage, slots)
         self.replay.put(slots, obs, actions, only_changed=only_changed)
+
+    def _observations_and_actions(
+        self, storage: Any, slots: I64
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        obs, actions = (_column(storage, slots, key) for key in self._keys)
+        if self._one_hot:
+            actions = actions.argmax(axis=-1)
+        elif self._categorical:
+            actions = actions.reshape(slots.size)
+        return obs, actions
 
     def _empty(self) -> None:
         self._written.clear()
