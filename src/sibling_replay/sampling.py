@@ -175,11 +175,17 @@ class Sampling(ABC):
         return self._memory.live
 
     def __repr__(self) -> str:
-        """What it holds: entries, groups where it keeps them, and the strategy."""
+        return f"<{type(self).__name__}: {self.holding}, {self.strategy}>"
+
+    @property
+    def holding(self) -> str:
+        """In words: entries and, where it keeps them, groups and groups per entry."""
         held = f"{len(self):,} of {self.capacity:,} entries"
         if self._memory.grouped:
-            held += f" in {np.count_nonzero(self._memory.index.vec[:, 0]):,} groups"
-        return f"<{type(self).__name__}: {held}, {self.strategy}>"
+            groups = np.count_nonzero(self._memory.index.vec[:, 0])
+            held += f" in {groups:,} groups"
+            held += f" (G/N {groups / len(self):.4f})" if len(self) else ""
+        return held
 
     @property
     def masses(self) -> F64:

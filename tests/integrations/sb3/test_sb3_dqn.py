@@ -314,6 +314,12 @@ def test_the_buffer_is_measured_again_in_a_run_that_starts_again():
     assert "replay/within_group_concentration" in recorded_names(model, 200)
 
 
+def test_groups_per_entry_and_noise_kept_are_logged_where_there_are_groups():
+    names = {"replay/groups_per_entry", "replay/noise_kept"}
+    assert names <= recorded_names(small_model(SiblingSample()), 100)
+    assert not names & recorded_names(small_model(Prioritized()), 100)
+
+
 def test_ess_is_of_the_weights_trained_on(monkeypatch):
     model = small_model(SiblingSample()).learn(100)
     drawn = []
