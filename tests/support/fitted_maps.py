@@ -44,7 +44,7 @@ def check_groups(replay: HostReplay, obs: Any, actions: Any) -> None:
     assert sorted(found.values()) == naive_groups(replay, obs, actions)
     support = replay.support()
     assert support.entries == len(replay.sampler) and support.groups == len(found) > 4
-    assert 0.0 < support.groups_per_entry < 0.2
+    assert 0.003 < support.groups_per_entry < 0.2
 
 
 def check_sibling_sample(
@@ -62,6 +62,15 @@ def check_sibling_sample(
     alone = masses / masses.sum()  # prioritized replay, as if no groups had formed
     with pytest.raises(LawRejected):
         check_draws(slots, alone)
+
+
+def check_chosen(replay: HostReplay) -> None:
+    """What `Auto()`, given as it is, has made of some more than 2,000 entries of CartPole."""
+    support, (choice,) = replay.support(), replay.key_choices
+    assert 2_000 <= choice.entries <= 2_100 and support.reason == choice.reason
+    assert support.key.endswith("chosen by Auto(noise=0.02)")
+    assert 0.003 <= support.groups_per_entry <= 0.03 and support.singletons < 0.02
+    assert choice.groups_per_entry <= 0.02
 
 
 def check_same(one: HostReplay, other: HostReplay) -> None:

@@ -172,6 +172,10 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
         else:  # of a draw from before the state was set
             self.replay.unmatched_updates += np.size(priorities)
 
+    def __repr__(self) -> str:
+        held = f"{len(self):,} steps" if self._host_draws else self.replay.sampler.holding
+        return f"<{type(self).__name__}: {held}, {self.strategy}>"
+
     def support(self) -> Support:
         """How well the groups are filled, what makes them and why."""
         return self.replay.support()

@@ -202,7 +202,10 @@ def check_batch_form(episodes: Iterable[SingleAgentEpisode]) -> None:
     for episode in filter(len, episodes):
         step = episode.get_observations(0), episode.get_actions(0)
         if any(isinstance(each, dict | tuple) for each in step):
-            raise TypeError("observations or actions of several parts need a key function")
+            raise TypeError(
+                "observations or actions of several parts need a key function, or an environment "
+                "in gymnasium.wrappers.FlattenObservation: a key map gets one array"
+            )
         obs, action = compared(episode, 0)
         form = f"{obs.dtype} {obs.shape} and {action.dtype} {action.shape}"
         first = first or form

@@ -87,6 +87,11 @@ class _Siblings(ReplayBuffer):
         if not self._host_draws:
             self.replay.refresh(np.asarray(index), to_numpy(new_weight).reshape(-1))
 
+    def __repr__(self) -> str:
+        """Tianshou's, and what it holds."""
+        stock: str = super().__repr__()
+        return stock if self._host_draws else f"{stock}  # {self.replay.sampler.holding}"
+
     def support(self) -> Support:
         """How well the groups are filled, what makes them and why."""
         return self.replay.support()
@@ -118,7 +123,10 @@ class _Siblings(ReplayBuffer):
     def _observations_and_actions(self, slots: Any) -> tuple[Any, Any]:
         obs = self.get(slots, "obs")
         if isinstance(obs, Batch) and self.strategy.needs.groups and self.replay.exact:
-            raise TypeError("observations of several parts need a key function: key(obs, act)")
+            raise TypeError(
+                "observations of several parts need a key function: key(obs, act), or a map such "
+                "as Auto() of sibling_replay.grouping"
+            )
         if isinstance(obs, Batch) and self.replay.takes_parts:
             obs = obs.to_dict()
         return obs, self._meta.act[slots]

@@ -122,7 +122,9 @@ class SiblingSampler(PrioritizedSampler):
         return self.replay.support()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.strategy}, beta={self.beta})"
+        """With what it holds as of the last sample."""
+        held = "" if self._uniform is not None else f", {self.replay.sampler.holding}"
+        return f"{type(self).__name__}({self.strategy}, beta={self.beta}{held})"
 
     def mark_update(self, index: Any, *, storage: Any = None) -> None:
         """The storage has written these slots: groups are read from it when they are needed."""
@@ -309,6 +311,11 @@ def _column(storage: Any, slots: I64, key: Any) -> NDArray[Any]:
         raise KeyError(
             f"the stored tensordicts have no {key!r}, only {names}: name what makes siblings with "
             f"observation_key and action_key"
+        )
+    if is_tensor_collection(column):
+        raise TypeError(
+            f"{key!r} has several parts, {', '.join(map(str, column.keys()))}: name one of them "
+            f"with observation_key or action_key, or join them with a CatTensors transform"
         )
     if column.dtype == torch.bfloat16:  # which NumPy does not have: float32 keeps every value
         column = column.float()

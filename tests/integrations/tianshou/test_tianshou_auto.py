@@ -22,7 +22,7 @@ from tianshou_kit import ENVS, transition
 from sibling_replay import SiblingSample, Uniform
 from sibling_replay.grouping import Auto, Grid, KMeans, SimHash
 from sibling_replay.integrations.tianshou import SiblingReplayBuffer, SiblingVectorReplayBuffer
-from support.fitted_maps import check_groups, check_same, check_sibling_sample
+from support.fitted_maps import check_chosen, check_groups, check_same, check_sibling_sample
 
 STEPS, CAPACITY = 2_400, 8_000
 MAPS = {"auto": Auto(fit_after=1_000), "grid": Grid(4), "hash": SimHash(6), "means": KMeans(16)}
@@ -66,6 +66,21 @@ def trained(key, strategy=None) -> tuple[DQN, SiblingVectorReplayBuffer]:
 def stored(buffer):
     live = buffer.replay.sampler.live_slots
     return buffer.obs[live], buffer.act[live]
+
+
+def test_auto_as_it_is():
+    _, buffer = trained(Auto())
+    check_chosen(buffer.replay)
+    check_groups(buffer.replay, *stored(buffer))
+    assert f"(G/N {buffer.support().groups_per_entry:.4f})" in repr(buffer)
+
+
+def test_without_a_key_it_says_that_it_corrects_nothing():
+    with pytest.warns(UserWarning, match=r"does nearly what Prioritized does.*key=Auto\(\)"):
+        _, buffer = trained(None)
+        for _ in range(40):  # so that 1,000 draws were looked at
+            buffer.sample(32)
+    assert buffer.support().groups_per_entry > 0.99 and "(G/N 1.0000)" in repr(buffer)
 
 
 @pytest.mark.parametrize("key", MAPS.values(), ids=MAPS)
@@ -153,6 +168,15 @@ def test_real_actions_are_binned():
         obs, act = rng.normal(size=2).astype(np.float32), rng.normal(size=1).astype(np.float32)
         buffer.add(transition(obs, act))
     assert 9 < buffer.support().groups <= 27
+
+
+def test_what_a_map_cannot_be_fitted_to_is_refused_at_the_first_entry():
+    buffer = SiblingReplayBuffer(100, SiblingSample(), key=Grid(3, dims=(0, 7)))
+    with pytest.raises(ValueError, match="7"):
+        buffer.add(transition(np.zeros(2, np.float32), 0))
+    buffer = SiblingReplayBuffer(100, SiblingSample(), key=Auto())
+    with pytest.raises(ValueError, match="observations must be finite: dimension 1"):
+        buffer.add(transition(np.array([0.0, np.nan], np.float32), 0))
 
 
 def test_uniform_stays_the_stock_buffer():
