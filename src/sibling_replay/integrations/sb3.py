@@ -19,7 +19,12 @@ from gymnasium import spaces
 
 from sibling_replay.diagnostics import effective_sample_size
 from sibling_replay.integrations import host
-from sibling_replay.integrations.sb3_buffer import FUNCTION, SiblingReplayBuffer, SiblingSamples
+from sibling_replay.integrations.sb3_buffer import (
+    FUNCTION,
+    SiblingReplayBuffer,
+    SiblingSamples,
+    is_code,
+)
 from sibling_replay.integrations.sb3_export import export
 from sibling_replay.integrations.statistics import group_statistics
 from sibling_replay.strategies import SiblingSample, Strategy
@@ -45,7 +50,7 @@ class SiblingDQN(DQN):
     strategy: how to draw; `SiblingSample()` unless given. With `Uniform` and the defaults
         below it is the stock DQN, number for number.
     key: what makes siblings, as in `sibling_replay.ReplayBuffer`. No file holds a function or a
-        map: give it again to `load`, unless the loaded model is only to predict.
+        map of your own: give it again to `load`, unless the loaded model is only to predict.
     double_q: the online network chooses the next action, the target network values it.
     loss: "huber" (SB3's) or "mse" (the paper's: Huber's minimiser is not the mean target, so it
         also undervalues rare, large outcomes that are replayed as often as they occur).
@@ -100,7 +105,7 @@ class SiblingDQN(DQN):
         if doubled:
             raise TypeError(f"give {', '.join(doubled)} to SiblingDQN, not in replay_buffer_kwargs")
         to_come = self._key_was_function and self.key == "default"
-        self._key_was_function = to_come or callable(self.key)
+        self._key_was_function = to_come or is_code(self.key)
         key = FUNCTION if to_come else self.key
         own = {"strategy": self.strategy, "key": key, "beta": self.beta_initial}
         self.replay_buffer_kwargs = {"seed": self.seed, **own, **given}
@@ -108,14 +113,14 @@ class SiblingDQN(DQN):
         self.replay_buffer_kwargs = given  # what is saved, and given here again when loaded
 
     def _excluded_save_params(self) -> list[str]:
-        return [*super()._excluded_save_params(), *(["key"] if callable(self.key) else [])]
+        return [*super()._excluded_save_params(), *(["key"] if is_code(self.key) else [])]
 
     def load_replay_buffer(
         self, path: str | pathlib.Path | io.BufferedIOBase, truncate_last_traj: bool = True
     ) -> None:
-        """As DQN's. The buffer gets this model's key function, if it was saved with one.
+        """As DQN's. The buffer gets this model's key, if it was saved with one that is code.
 
-        One of another class, strategy, kind of key, space or number of environments is refused.
+        One of another class, strategy, key, space or number of environments is refused.
         """
         own = self.replay_buffer
         try:
@@ -134,7 +139,7 @@ class SiblingDQN(DQN):
                 raise ValueError(f"{what} of the buffer saved there is {there}, here it is {here}")
         if loaded.key_kind == FUNCTION:
             _ = own.storage  # raises if this model's own key function is still to come
-            loaded.attach_key(self.key)
+            loaded.join_key(self.key)
         self.replay_buffer = loaded
 
     def learn(

@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from sibling_replay.buffer import ReplayBuffer as Storage
-from sibling_replay.grouping.key_map import as_key
+from sibling_replay.grouping.key_map import KeyMap, as_key
 from sibling_replay.integrations import host
 from sibling_replay.integrations.host_replay import refuse_unfit
 from sibling_replay.replay.batch import Batch
@@ -24,8 +24,13 @@ with host("Stable-Baselines3", "sb3"):
     from stable_baselines3.common.save_util import save_to_pkl
     from stable_baselines3.common.vec_env import VecNormalize
 
-FUNCTION = "function"  # in the place of a key function or map still to come: it is in no file
+FUNCTION = "function"  # in the place of a key that is code and still to come: it is in no file
 _PATIENCE = 100  # batches drawn without a single refresh, before that is remarked upon
+
+
+def is_code(key: Any) -> bool:
+    """Whether a key is a function or a map of a user's own, which no file holds."""
+    return callable(key) and not (isinstance(key, KeyMap) and key.state() is not None)
 
 
 class SiblingSamples(NamedTuple):
@@ -58,8 +63,9 @@ class SiblingReplayBuffer(ReplayBuffer):
     Time limits are SB3's: by default (`handle_timeout_termination`) they are no end, so targets
     bootstrap through them. Either way both terminated and truncated are stored.
 
-    No file holds a key function or map: `SiblingDQN.load_replay_buffer` attaches the
-    model's, and whoever unpickles a buffer otherwise calls `attach_key`.
+    A file holds a map of `grouping`, as fitted as it was, but no code: neither a key function nor a
+    map of your own. `SiblingDQN.load_replay_buffer` attaches the model's, and whoever unpickles a
+    buffer otherwise calls `attach_key`.
     """
 
     pos: int
@@ -126,7 +132,10 @@ class SiblingReplayBuffer(ReplayBuffer):
 
     def _refuse_what_no_file_can_hold(self) -> None:
         """Now, and not at the first checkpoint, hours into a run."""
-        for what, part in (("strategy", self.strategy), ("replay_buffer_class", type(self))):
+        parts = {"strategy": self.strategy, "replay_buffer_class": type(self)}
+        if not is_code(self._key):
+            parts["key"] = self._key
+        for what, part in parts.items():
             try:
                 save_to_pkl(io.BytesIO(), part)
             except Exception as error:  # pickling runs code of the object's own
@@ -149,8 +158,9 @@ class SiblingReplayBuffer(ReplayBuffer):
         """The transitions, their priorities and groups."""
         if self._storage is None:
             raise ValueError(
-                "siblings are made by a key function or map here, which is in no file: give it "
-                "again, SiblingDQN.load(path, key=...), or to a buffer alone by attach_key(...)"
+                "siblings are made by a key function here, or a map of your own, which is in no "
+                "file: give it again, SiblingDQN.load(path, key=...), or to a buffer alone by "
+                "attach_key(...)"
             )
         return self._storage
 
@@ -178,20 +188,33 @@ class SiblingReplayBuffer(ReplayBuffer):
             storage.load_state_dict(self._state)
         self._storage, self._state, self._key = storage, None, key
 
+    def join_key(self, key: Any) -> None:
+        """The same where the buffer may have come with its map, which then must be this one."""
+        if self._storage is None:
+            self.attach_key(key)
+        elif not isinstance(key, KeyMap) or key.digest != self._key.digest:
+            raise ValueError(
+                f"the buffer saved there has the key {self._key!r}, and this model has {key!r}"
+            )
+
     def __getstate__(self) -> dict[str, Any]:
-        """For `pickle`, which SB3 saves buffers with: all but a key function."""
+        """For `pickle`, which SB3 saves buffers with: all but a key that is code."""
         state = self.__dict__.copy()
-        if callable(self._key):
+        if is_code(self._key):
             state |= {"_key": FUNCTION, "_storage": None, "_state": self.storage.state_dict()}
         return state
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SiblingReplayBuffer:
-        """A copy in memory keeps the key function."""
+        """A copy in memory keeps its key, whatever that is."""
         twin = type(self).__new__(type(self))
         twin.__dict__.update(copy.deepcopy(self.__getstate__(), memo))
-        if callable(self._key):
+        if is_code(self._key):
             twin.attach_key(self._key)
         return twin
+
+    def __repr__(self) -> str:
+        held = "its key is to come" if self._storage is None else self._storage.holding
+        return f"<{type(self).__name__}: {held}, {self.strategy}>"
 
     def add(
         self,
