@@ -3,6 +3,7 @@ is on the lines marked `# sibling-replay`; to use it in your own file, carry tho
 
     pip install "sibling-replay[cleanrl]"
     python examples/cleanrl_dqn.py --env-id FrozenLake-v1 --strategy sample
+    python examples/cleanrl_dqn.py --env-id CartPole-v1 --strategy sample --key auto
     tensorboard --logdir runs
 """
 
@@ -28,6 +29,7 @@ from sibling_replay import (  # sibling-replay
     SiblingSample,
     Uniform,
 )
+from sibling_replay.grouping import parse_key  # sibling-replay
 
 STRATEGIES = {  # sibling-replay
     "uniform": Uniform,
@@ -70,6 +72,9 @@ class Args:
     """of the run, over which exploration falls"""
     strategy: Literal["uniform", "per", "sample", "model", "average"] = "sample"
     """what to replay"""
+    key: str | None = None
+    """what makes siblings: by default equal observations; where these hardly ever repeat, auto,
+    grid:4, simhash:12 or kmeans:256"""
     alpha: float = 0.6
     """priority exponent"""
     beta: float = 0.4
@@ -130,7 +135,11 @@ if __name__ == "__main__":
     optimizer = torch.optim.Adam(q_network.parameters(), lr=args.learning_rate)
 
     rb = ReplayBuffer.for_env(  # sibling-replay
-        envs, args.buffer_size, STRATEGIES[args.strategy](alpha=args.alpha), seed=args.seed
+        envs,
+        args.buffer_size,
+        STRATEGIES[args.strategy](alpha=args.alpha),
+        key=parse_key(args.key) if args.key else "default",
+        seed=args.seed,
     )
     print(f"{run_name}: at first use the replay kernels are compiled, half a minute", flush=True)
 

@@ -50,6 +50,31 @@ def test_every_strategy_runs(strategy, run):
     assert 0.4 < scalars["replay/beta"][-1].value <= 1.0
 
 
+@pytest.mark.parametrize(("key", "least", "most"), [("auto", 8, 60), ("grid:3", 40, 162)])
+def test_a_key_makes_siblings_where_observations_do_not_repeat(key, least, most, run, monkeypatch):
+    """CartPole: the map is fitted at 2,000 entries; G / N is far from 1, and more than two actions'
+    groups are there."""
+    buffers, make = [], ReplayBuffer.for_env
+
+    def kept(*args, **options):
+        buffers.append(make(*args, **options))
+        return buffers[-1]
+
+    monkeypatch.setattr(ReplayBuffer, "for_env", kept)
+    scalars = run(
+        "--env-id", "CartPole-v1", "--key", key, "--num-envs", 2,
+        "--total-timesteps", 2_600, "--learning-starts", 600,
+    )  # fmt: skip
+    support = buffers[0].support()
+    assert support.entries == 2_600 and least <= support.groups <= most
+    assert scalars["replay/group_size"][-1].value > 10
+
+
+def test_a_key_that_there_is_not_is_named(run):
+    with pytest.raises(ValueError, match=r"unknown key 'hash'.*auto, exact, grid"):
+        run("--key", "hash")
+
+
 @pytest.mark.parametrize(("num_envs", "frequency"), [(1, 4), (4, 1), (4, 10), (3, 7)])
 def test_frequencies_count_environment_steps(num_envs, frequency, run, monkeypatch):
     """Whatever the number of environments: an update in every `--train-frequency` of their steps,
@@ -91,10 +116,12 @@ def test_it_learns_the_safe_arm(run):
     assert np.median(returns[-300:]) == 2.0 and np.mean(np.array(returns[-300:]) == 2.0) > 0.85
 
 
-def test_the_readme_command_runs(run):
+@pytest.mark.parametrize("env", ["FrozenLake-v1", "CartPole-v1"])
+def test_the_readme_commands_run(env, run):
     """As printed, but for fewer steps."""
-    text = README.read_text()
-    (line,) = (line for line in text.splitlines() if "examples/cleanrl_dqn.py --" in line)
+    lines = [x for x in README.read_text().splitlines() if "examples/cleanrl_dqn.py --" in x]
+    (line,) = (x for x in lines if env in x)
+    assert len(lines) == 2
     assert run(*line.split()[2:], "--total-timesteps", 300)["charts/episodic_return"]
 
 
