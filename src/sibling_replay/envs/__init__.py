@@ -7,8 +7,9 @@ from typing import Any
 import gymnasium as gym
 
 from .frozen_lake import DeepHoleFrozenLakeEnv
-from .minatar import GAMES, MeanPreservingTail, MinAtarEnv
+from .minatar import GAMES, MinAtarEnv
 from .outlier_bandit import OutlierBanditEnv
+from .reward_tail import MeanPreservingTail
 from .tables import NO_TIME_LIMIT, TabularModel, inverse_cdf
 from .two_chains import TwoChainsEnv
 

@@ -1,4 +1,4 @@
-"""MinAtar's five games as the paper plays them, and the reward tail it adds in training.
+"""MinAtar's five games as the paper plays them.
 
 The games are those of the `MinAtar` package (extra `minatar`). What the package leaves to its users
 is done here, once: sticky actions that are forgotten at a reset, a limit of 5000 steps, one owned
@@ -8,14 +8,14 @@ random stream, and a state that a checkpoint can write as plain data.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, SupportsFloat
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from .base import check_finite, check_probability
+from .base import check_probability
 from .plain import plain, restored
 
 GAMES = {
@@ -136,53 +136,6 @@ class MinAtarEnv(gym.Env[Observation, np.int64]):
         self._game.random = _Chance(generator)
         self._previous, self._elapsed = state["previous"], state["elapsed"]
         self._over = state["over"]
-
-
-class MeanPreservingTail(gym.Wrapper[Any, Any, Any, Any]):
-    """The paper's mp-tail: each positive reward r becomes r - M with probability p, and
-    r + p M / (1 - p) otherwise, which leaves its mean.
-
-    The wrapper's randomness is its own, a child of the reset's seed: the game below goes the same
-    way with and without it.
-    """
-
-    def __init__(
-        self, env: gym.Env[Any, Any], probability: float = 0.02, magnitude: float = 30.0
-    ) -> None:
-        super().__init__(env)
-        if not 0.0 <= probability < 1.0:
-            raise ValueError(f"probability must be in [0, 1), got {probability!r}")
-        self.probability = probability
-        self.loss = check_finite("magnitude", magnitude)
-        self.gain = probability * self.loss / (1.0 - probability)
-        self._generator = np.random.Generator(np.random.PCG64())
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        if seed is not None:
-            entropy = np.random.SeedSequence(seed, spawn_key=(0,))
-            self._generator = np.random.Generator(np.random.PCG64(entropy))
-        return self.env.reset(seed=seed, options=options)
-
-    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        obs, reward, terminated, truncated, info = self.env.step(action)
-        return obs, self.perturbed(float(reward)), terminated, truncated, info
-
-    def perturbed(self, reward: float) -> float:
-        """What training sees instead of a reward of the game."""
-        if reward <= 0.0:
-            return reward
-        if self._generator.random() < self.probability:
-            return reward - self.loss
-        return reward + self.gain
-
-    def state_dict(self) -> dict[str, Any]:
-        """The wrapper's part of a checkpoint, as plain data."""
-        return {"generator": plain(self._generator.bit_generator.state)}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._generator.bit_generator.state = restored(state["generator"])
 
 
 class _Chance:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from sibling_replay import (
     Prioritized,
@@ -31,13 +32,16 @@ KINDS: dict[str, Callable[..., Strategy]] = {
 def strategy_of(config: RunConfig) -> Strategy:
     """What a config's method stands for: a name of the paper, or that of a registered strategy."""
     if config.method.startswith("AVG"):
-        return SiblingAverage(
+        strategy: Strategy = SiblingAverage(
             alpha=config.alpha,
             max_siblings=subset_size(config.method),
             update_all_siblings=getattr(config, "update_all_siblings", False),
         )
-    kind = KINDS.get(config.method) or find_strategy(config.method)
-    return kind(alpha=config.alpha)
+    else:
+        kind = KINDS.get(config.method) or find_strategy(config.method)
+        strategy = kind(alpha=config.alpha)
+    initial = getattr(config, "initial", strategy.initial)
+    return strategy if initial == strategy.initial else replace(strategy, initial=initial)
 
 
 def method_named(name: str) -> str:

@@ -1,0 +1,154 @@
+"""A run of a study as Stable-Baselines3 does it: `SiblingDQN` on a Gymnasium environment, evaluated
+without the tail, its buffer measured at every evaluation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from sibling_replay.envs import MeanPreservingTail
+from sibling_replay.grouping import parse_key
+from sibling_replay.integrations import host
+from sibling_replay.integrations.sb3 import SiblingDQN
+from sibling_replay.training.gym_config import GymConfig
+from sibling_replay.training.methods import strategy_of
+from sibling_replay.training.results import RunResult
+
+with host("Stable-Baselines3", "sb3"):
+    import torch as th
+    from stable_baselines3.common.callbacks import BaseCallback
+
+DIAGNOSTICS = ("step", "tail_ratio", "groups_per_entry", "largest_mass")
+
+
+def train_sb3(config: GymConfig) -> RunResult:
+    """One run; beta goes with the time steps, as SB3's schedules do."""
+    if config.learner != "sb3" or config.beta_updates != config.steps:
+        raise ValueError(
+            f"a run of SB3 has learner='sb3' and anneals beta over its steps: beta_updates="
+            f"{config.steps}, got {config.learner!r} and {config.beta_updates}"
+        )
+    th.set_num_threads(1)
+    model = _model(config)
+    notes = _Notes(config)
+    model.learn(config.steps, notes)
+    notes.finish()
+    table = np.array(notes.rows).reshape(-1, len(DIAGNOSTICS))
+    return RunResult(
+        config,
+        np.array(notes.step, np.int64),
+        np.array(notes.episode, np.int64),
+        np.array(notes.score),
+        np.full(len(notes.step), np.nan),
+        model._episode_num,
+        model._n_updates,
+        {name: table[:, place].copy() for place, name in enumerate(DIAGNOSTICS)},
+    )
+
+
+def _model(config: GymConfig) -> SiblingDQN:
+    strategy = strategy_of(config)
+    grouped = strategy.needs.groups
+    return SiblingDQN(
+        "MlpPolicy",
+        _training_env(config),
+        strategy=strategy,
+        key=parse_key(config.key) if grouped and config.key else "default",
+        double_q=True,
+        loss=config.loss,  # type: ignore[arg-type]  # one of the two, as the config has seen to
+        beta_initial=config.beta_start,
+        beta_final=config.beta_end,
+        learning_rate=config.learning_rate,
+        buffer_size=config.capacity,
+        learning_starts=config.learning_starts,
+        batch_size=config.batch_size,
+        gamma=config.gamma,
+        train_freq=config.train_every,
+        gradient_steps=config.updates_a_round,
+        target_update_interval=config.target_interval,
+        exploration_fraction=config.epsilon_decay_steps / config.steps,
+        exploration_initial_eps=config.epsilon_start,
+        exploration_final_eps=config.epsilon_end,
+        max_grad_norm=config.grad_clip,
+        policy_kwargs={"net_arch": list(config.layers)},
+        seed=config.seed,
+        device="cpu",
+    )
+
+
+def _training_env(config: GymConfig) -> gym.Env[Any, Any]:
+    env = gym.make(config.env)
+    if config.condition == "clean":
+        return env
+    return MeanPreservingTail(
+        env, config.tail_probability, config.tail_magnitude, of_every_reward=True
+    )
+
+
+class _Notes(BaseCallback):  # type: ignore[misc]  # SB3 is not there where types are checked
+    """Evaluations and what the buffer is like, every so many steps."""
+
+    model: SiblingDQN
+
+    def __init__(self, config: GymConfig) -> None:
+        super().__init__()
+        self._config = config
+        self._envs = [gym.make(config.env) for _ in range(config.eval_episodes)]
+        self._seeds = np.random.SeedSequence(config.seed, spawn_key=(1,))
+        self.step: list[int] = []
+        self.episode: list[int] = []
+        self.score: list[float] = []
+        self.rows: list[list[float]] = []
+
+    def _on_step(self) -> bool:
+        if self.num_timesteps % self._config.eval_every_steps == 0:
+            self._note()
+        return True
+
+    def finish(self) -> None:
+        """The last evaluation is at the end."""
+        if not self.step or self.step[-1] != self.num_timesteps:
+            self._note()
+
+    def _note(self) -> None:
+        self.step.append(self.num_timesteps)
+        self.episode.append(self.model._episode_num)
+        self.score.append(greedy_return(self.model, self._envs, self._seeds.spawn(1)[0]))
+        self.rows.append([float(self.num_timesteps), *self._of_buffer()])
+
+    def _of_buffer(self) -> list[float]:
+        """Share of draws that train a tail outcome over its share of the entries, exactly; G / N;
+        share of the entries that hold the largest mass."""
+        storage = self.model.replay_buffer.storage
+        reward = storage.transitions()["reward"]
+        rare = reward < -0.5 * self._config.tail_magnitude
+        law = storage.probabilities().trained
+        ratio = law[rare].sum() / rare.mean() if rare.any() else np.nan
+        groups = storage.groups
+        kept = np.unique(groups).size / groups.size if groups[0] >= 0 else np.nan
+        masses = storage.masses
+        return [float(ratio), float(kept), float((masses == masses.max()).mean())]
+
+
+def greedy_return(
+    model: SiblingDQN, envs: list[gym.Env[Any, Any]], seeds: np.random.SeedSequence
+) -> float:
+    """Mean undiscounted return of one greedy episode in each environment, played side by side."""
+    starts = seeds.generate_state(len(envs))
+    obs = np.stack([env.reset(seed=int(s))[0] for env, s in zip(envs, starts, strict=True)])
+    playing = np.arange(len(envs))
+    total: NDArray[np.float64] = np.zeros(len(envs))
+    with th.no_grad():
+        while playing.size:
+            actions = model.q_net(th.as_tensor(obs[playing])).argmax(dim=1).numpy()
+            going = []
+            for place, action in zip(playing, actions, strict=True):
+                obs[place], reward, ended, out_of_time, _ = envs[place].step(action)
+                total[place] += float(reward)
+                if not (ended or out_of_time):
+                    going.append(place)
+            playing = np.array(going, np.int64)
+    return float(total.mean())

@@ -1,0 +1,90 @@
+"""Runs of a study in SB3: repeatable, measured exactly, and with the settings of their config."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from sibling_replay.integrations.sb3_run import _model, greedy_return, train_sb3
+from sibling_replay.training.gym_config import GymConfig
+
+SHORT = GymConfig(
+    env="CartPole-v1",
+    method="SAMPLE",
+    key="grid:4",
+    condition="mp-tail",
+    seed=7,
+    steps=1_203,  # divides nothing
+    learning_starts=200,
+    epsilon_decay_steps=600,
+    beta_updates=1_203,
+    eval_every_steps=500,
+    eval_episodes=3,
+)
+
+
+def test_a_run_is_a_function_of_its_config() -> None:
+    first, again = train_sb3(SHORT), train_sb3(SHORT)
+    assert first.eval_step.tolist() == [500, 1_000, 1_203]
+    assert first.updates == 1_203 - 200 and first.episodes > 10
+    for name in ("eval_episode", "eval_return"):
+        assert np.array_equal(getattr(first, name), getattr(again, name))
+    for name, values in first.diagnostics.items():
+        assert np.array_equal(values, again.diagnostics[name], equal_nan=True), name
+    assert not np.array_equal(train_sb3(replace(SHORT, seed=8)).eval_return, first.eval_return)
+
+
+@pytest.mark.parametrize(("method", "low", "high"), [("DDQN", 1.0, 1.0), ("PER", 2.0, 30.0)])
+def test_the_tail_is_measured_by_the_law(method: str, low: float, high: float) -> None:
+    """Uniform replay draws the rare outcome as often as it is stored; PER far more often."""
+    found = train_sb3(replace(SHORT, method=method, key="")).diagnostics["tail_ratio"]
+    assert low - 1e-9 <= found[-1] <= high + 1e-9
+
+
+def test_groups_correct_the_tail() -> None:
+    found = train_sb3(SHORT).diagnostics
+    assert found["groups_per_entry"][-1] < 0.2
+    assert found["tail_ratio"][-1] < 2.5
+
+
+def test_settings_reach_the_model() -> None:
+    model = _model(replace(SHORT, hidden="32-16-8", train_every=4, updates_a_round=2, loss="huber"))
+    sizes = [layer.out_features for layer in model.q_net.q_net if hasattr(layer, "out_features")]
+    assert sizes == [32, 16, 8, 2]
+    assert (model.train_freq.frequency, model.gradient_steps, model.loss) == (4, 2, "huber")
+    assert model.exploration_schedule(1.0) == 1.0
+    assert model.exploration_schedule(0.5) == pytest.approx(0.05, abs=2e-3)
+
+
+class Countdown(gym.Env[Any, Any]):
+    """Ends after as many steps as the first observation says; pays one a step."""
+
+    observation_space = gym.spaces.Box(0, 100, (1,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        self.left = self.steps
+        return np.array([self.left], np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.left -= 1
+        return np.array([self.left], np.float32), 1.0, self.left == 0, False, {}
+
+
+def test_episodes_played_side_by_side_count_each_to_its_own_end() -> None:
+    model = _model(SHORT)
+    model.q_net = lambda obs: -obs.repeat(1, 2)  # type: ignore[assignment]
+    envs = [Countdown(steps) for steps in (1, 4, 7)]
+    assert greedy_return(model, envs, np.random.SeedSequence(0)) == 4.0
+
+
+def test_another_annealing_than_sb3s_is_refused() -> None:
+    with pytest.raises(ValueError, match="beta_updates=1203, got 'sb3' and 100"):
+        train_sb3(replace(SHORT, beta_updates=100))

@@ -1,0 +1,50 @@
+"""Settings of a run on any Gymnasium environment: what is refused, and what a strategy gets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sibling_replay import SiblingSample, Uniform
+from sibling_replay.training.gym_config import GymConfig
+from sibling_replay.training.methods import strategy_of
+
+
+def config(**changes: Any) -> GymConfig:
+    return GymConfig(
+        **{"env": "CartPole-v1", "method": "SAMPLE", "seed": 0, "steps": 100} | changes
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"learner": "jax"}, "learner must be one of"),
+        ({"condition": "tail"}, "condition must be one of clean, mp-tail"),
+        ({"initial": "smallest"}, "initial must be one of"),
+        ({"loss": "l1"}, "loss must be one of mse, huber"),
+        ({"key": "grids:4"}, "grids"),
+        ({"hidden": "64x64"}, "hidden must be units of layers, as 64-64, got '64x64'"),
+        ({"hidden": "64-0"}, "hidden must be"),
+        ({"train_every": 0}, "train_every must be an int >= 1"),
+        ({"updates_a_round": 0}, "updates_a_round must be an int >= 1"),
+        ({"tail_probability": 1.0}, "tail_probability must be in"),
+        ({"tail_magnitude": float("inf")}, "tail_magnitude must be"),
+    ],
+)
+def test_bad_settings_are_refused_by_name(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        config(**changes)
+
+
+def test_layers_are_numbers() -> None:
+    assert config(hidden="256").layers == (256,)
+    assert config(hidden="64-32-16").layers == (64, 32, 16)
+
+
+def test_newcomers_start_as_the_config_says() -> None:
+    assert strategy_of(config(initial="median")) == SiblingSample(alpha=0.6, initial="median")
+    assert strategy_of(config()) == SiblingSample(alpha=0.6)
+    assert strategy_of(config(method="AVG", initial="recent")).initial == "recent"
+    assert strategy_of(config(method="DDQN")) == Uniform(alpha=0.6)
