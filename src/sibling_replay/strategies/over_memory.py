@@ -202,8 +202,10 @@ def _note(handle, slots, errors, added):
 @njit(cache=True)
 def rank_all(handle, slots, alpha):
     """Masses of all that is stored by the rank of what was noted."""
-    notes = open_notes(handle)
-    steps.rank(open_index(handle), slots, notes.columns, alpha)
+    index = open_index(handle)
+    groups, masses = np.empty(slots.size, dtype=np.int64), np.empty(slots.size)
+    steps.rank(slots, open_notes(handle).columns, alpha, masses)
+    steps.assign_masses(index, LAST, slots, groups, masses, masses)  # no scratch needed for LAST
 
 
 @njit(cache=True)

@@ -193,23 +193,36 @@ def write_masses(errors, alpha, epsilon, priorities, masses):
 
 
 @inner()
-def rank(index, slots, noted, alpha):
-    """Masses rank^-alpha by falling numbers; of equal ones the lower slot ranks first. `slots` are
-    all that hold an entry, `noted` a number for every slot."""
-    falling = np.empty(slots.size)
+def rank(slots, noted, alpha, masses):
+    """Put slots into the order of falling numbers and write their masses, rank^-alpha; of equal
+    numbers the lower slot ranks first. `slots` are all that hold an entry, rising, and `noted` has
+    a number for every slot."""
+    _sort_falling(slots, noted)
+    places = np.empty(slots.size)
     for i in range(slots.size):
-        falling[i] = -noted[slots[i]]
-    order = np.argsort(falling, kind="mergesort")
-    ranked = np.empty(slots.size, dtype=np.int64)
-    groups = np.empty(slots.size, dtype=np.int64)
-    priorities = np.empty(slots.size)
-    masses = np.empty(slots.size)
-    for i in range(slots.size):
-        ranked[i] = slots[order[i]]
-        priorities[i] = 1.0 / (i + 1)
-    write_powers(priorities, alpha, masses)
-    look_up_groups(index, ranked, groups)
-    assign(index, ranked, groups, masses)
+        places[i] = 1.0 / (i + 1)
+    write_powers(places, alpha, masses)
+
+
+@inner()
+def _sort_falling(slots, noted):
+    """Merge sort. NumPy's would lengthen every trainer's compilation by several seconds."""
+    count, width = slots.size, 1
+    merged = np.empty_like(slots)
+    while width < count:
+        for start in range(0, count, 2 * width):
+            middle, end = min(start + width, count), min(start + 2 * width, count)
+            left, right = start, middle
+            for i in range(start, end):
+                if right == end or (left < middle and noted[slots[left]] >= noted[slots[right]]):
+                    merged[i] = slots[left]
+                    left += 1
+                else:
+                    merged[i] = slots[right]
+                    right += 1
+        for i in range(count):
+            slots[i] = merged[i]
+        width *= 2
 
 
 @inner(forceinline=True)

@@ -188,26 +188,29 @@ def refresh(memory, batch, recipe, alpha, epsilon, live, updates):
     index = memory.entries
     if recipe.refreshed == ALL_AVERAGED and recipe.trained == GROUP_MEAN:
         assign_to_members(index, batch.groups, batch.masses, memory.best, memory.stamps, 0, 0, 0)
-    elif recipe.refreshed == NOTED:
-        for b in range(batch.slots.size):
-            memory.noted[batch.slots[b]] = abs(np.float64(batch.td[b]))
-        if updates % recipe.ranked_every == 0:
-            rank(index, np.arange(live), memory.noted, alpha)
-        return -1  # priorities are ranks, of which none is above the first
     elif recipe.refreshed != NOTHING:
         every = recipe.refreshed == ALL_AVERAGED
+        ranked = recipe.refreshed == NOTED
         count = batch.starts[batch.slots.size] if every else batch.slots.size
-        slots = np.empty(count, np.int64)
+        if ranked:
+            largest = -1  # priorities are ranks, of which none is above the first
+            for b in range(batch.slots.size):
+                memory.noted[batch.slots[b]] = abs(np.float64(batch.td[b]))
+            count = live if updates % recipe.ranked_every == 0 else 0
+        slots = np.arange(count)
         groups = np.empty(count, np.int64)
         masses = np.empty(count)
-        for b in range(batch.slots.size):
-            if every:
-                for term in range(batch.starts[b], batch.starts[b + 1]):
-                    slots[term] = batch.siblings[term]
-                    masses[term] = batch.masses[b]
-            else:
-                slots[b] = batch.slots[b]
-                masses[b] = batch.masses[b]
+        if ranked:
+            rank(slots, memory.noted, alpha, masses)
+        else:
+            for b in range(batch.slots.size):
+                if every:
+                    for term in range(batch.starts[b], batch.starts[b + 1]):
+                        slots[term] = batch.siblings[term]
+                        masses[term] = batch.masses[b]
+                else:
+                    slots[b] = batch.slots[b]
+                    masses[b] = batch.masses[b]
         rule = LARGEST if every else recipe.refreshed
         assign_masses(index, rule, slots, groups, masses, memory.best)
     return largest
