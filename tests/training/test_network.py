@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from sibling_replay.training.initial import initial_layers
 from sibling_replay.training.tabular.batch import OutcomeTable, TableBatch
-from sibling_replay.training.tabular.network import all_values, initial_layers, learn, new_network
+from sibling_replay.training.tabular.network import all_values, learn, new_network
 
 torch = pytest.importorskip("torch")
 

@@ -14,18 +14,17 @@ compare two implementations over thousands of chaotic steps.
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import DTypeLike, NDArray
 
+from sibling_replay.training.adam import adam_pass, coefficients, squared_norm
+from sibling_replay.training.initial import Layers
+
 if TYPE_CHECKING:  # what kernels here are compiled for: when it changes, they are stale
     from sibling_replay.training.tabular.batch import OutcomeTable, TableBatch  # noqa: F401
-
-BETA1, BETA2, ADAM_EPSILON = 0.9, 0.999, 1e-8  # Adam's defaults, as in torch.optim.Adam
-CLIP_EPSILON = 1e-6  # as in torch.nn.utils.clip_grad_norm_
 
 # Division by zero must not be a Python exception, or the loops do not vectorise; sums may be
 # reassociated and fused, but infinities and NaN keep their meaning.
@@ -36,8 +35,6 @@ _FAST: dict[str, Any] = {
     "no_cpython_wrapper": True,
 }  # for kernels only
 _FASTER: dict[str, Any] = {**_FAST, "fastmath": {"reassoc", "contract", "nsz"}}
-
-Layers = list[tuple[NDArray[Any], NDArray[Any]]]
 
 
 class Network(NamedTuple):
@@ -72,17 +69,6 @@ class Network(NamedTuple):
     d_hidden2: NDArray[Any]  # [R, H]
     d_hidden1: NDArray[Any]  # [R, H]
     scratch: NDArray[Any]  # [H]
-
-
-def initial_layers(rng: np.random.Generator, sizes: tuple[int, ...]) -> Layers:
-    """Weights [out, in] and biases [out] as `torch.nn.Linear` draws them: U(+-1/sqrt(fan_in))."""
-    layers = []
-    for fan_in, fan_out in pairwise(sizes):
-        bound = 1.0 / math.sqrt(fan_in)
-        weight = rng.uniform(-bound, bound, (fan_out, fan_in)).astype(np.float32)
-        bias = rng.uniform(-bound, bound, fan_out).astype(np.float32)
-        layers.append((weight, bias))
-    return layers
 
 
 def new_network(layers: Layers, max_rows: int, dtype: DTypeLike = np.float32) -> Network:
@@ -287,51 +273,15 @@ def backward(net, n):
             net.grad_bias1[k] += d
 
 
-@njit(**_FASTER)
-def _squared_norm(vector):
-    total = vector.dtype.type(0)
-    for i in range(vector.size):
-        total += vector[i] * vector[i]
-    return np.float64(total)
-
-
-@njit(**_FASTER)
-def adam_pass(theta, mean, square, grad, coefficients):
-    """One fused, vectorised pass. Moments below 1e-30 become 0: there they are far beneath Adam's
-    epsilon, and numbers too small to be normalised would slow the pass down two- or threefold."""
-    clip, b1, b2, c1, c2, step, root_scale, epsilon, tiny = coefficients
-    zero = theta.dtype.type(0)
-    for i in range(theta.size):
-        g = grad[i] * clip
-        m = b1 * mean[i] + c1 * g
-        v = b2 * square[i] + c2 * g * g
-        m = m if abs(m) > tiny else zero
-        v = v if v > tiny else zero
-        mean[i] = m
-        square[i] = v
-        theta[i] -= step * m / (np.sqrt(v) * root_scale + epsilon)
-
-
 @njit(**_FAST)
 def optimize(net, n, update, learning_rate, grad_clip):
     """Clip the gradient norm, take Adam step number `update` (from 1), clear rows 0..n-1."""
     dtype = net.theta.dtype.type
-    norm = _squared_norm(net.grad[net.first.size :])
+    norm = squared_norm(net.grad[net.first.size :])
     for row in range(n):
-        norm += _squared_norm(net.grad_first[net.states[row]])
-    clip = min(1.0, grad_clip / (math.sqrt(norm) + CLIP_EPSILON))
-    coefficients = (
-        dtype(clip),
-        dtype(BETA1),
-        dtype(BETA2),
-        dtype(1.0 - BETA1),
-        dtype(1.0 - BETA2),
-        dtype(learning_rate / (1.0 - BETA1**update)),
-        dtype(1.0 / math.sqrt(1.0 - BETA2**update)),
-        dtype(ADAM_EPSILON),
-        dtype(1e-30),
-    )
-    adam_pass(net.theta, net.mean, net.square, net.grad, coefficients)
+        norm += squared_norm(net.grad_first[net.states[row]])
+    scale = coefficients(dtype, math.sqrt(norm), update, learning_rate, grad_clip)
+    adam_pass(net.theta, net.mean, net.square, net.grad, scale)
     for row in range(n):
         net.grad_first[net.states[row]] = dtype(0)
 

@@ -33,6 +33,7 @@ from numpy.typing import DTypeLike, NDArray
 from sibling_replay.envs import TabularModel
 from sibling_replay.rng import SEED_BOUND, streams
 from sibling_replay.training.config import TabularConfig, gym_id
+from sibling_replay.training.initial import initial_layers
 from sibling_replay.training.methods import strategy_of
 from sibling_replay.training.results import RunResult
 from sibling_replay.training.tabular.batch import new_batch, new_memory, outcome_tables
@@ -46,7 +47,7 @@ from sibling_replay.training.tabular.loop import (
     advance,
 )
 from sibling_replay.training.tabular.measure import measure
-from sibling_replay.training.tabular.network import initial_layers, new_network
+from sibling_replay.training.tabular.network import new_network
 
 CHUNK_STEPS = 20_000  # steps per compiled call, under a second; does not change results
 
