@@ -65,8 +65,8 @@ def test_both_learners_walk_together(scale: float) -> None:
         ours, theirs = flat.update(batch), plain.update(batch)
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=2e-4 * scale)
         if number % 10 == 9:
-            plain.copy_target()
-            flat.copy_target()
+            plain.move_target()
+            flat.move_target()
     obs = np.random.default_rng(2).random((50, 10, 10, 6)) < 0.1
     with torch.no_grad():
         values = plain.network(plain.features(obs))
@@ -101,7 +101,7 @@ def test_the_target_is_apart_until_it_is_copied() -> None:
         flat.update(batch)
     assert torch.equal(flat.target(obs), before)
     assert not torch.equal(flat.network(obs), before)
-    flat.copy_target()
+    flat.move_target()
     assert torch.equal(flat.target(obs), flat.network(obs))
 
 
@@ -111,7 +111,7 @@ def test_it_goes_on_bit_for_bit_from_its_arrays() -> None:
     some = batches(12)
     for batch in some[:6]:
         one.update(batch)
-    one.copy_target()
+    one.move_target()
     other.load_arrays(one.arrays())
     for batch in some[6:]:
         np.testing.assert_array_equal(one.update(batch), other.update(batch))

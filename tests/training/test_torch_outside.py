@@ -12,8 +12,8 @@ from sibling_replay import Needs, Prioritized, ReplayBuffer
 from sibling_replay.training.config import TabularConfig, paper_config
 
 torch = pytest.importorskip("torch")
+from sibling_replay.training.interaction import interact  # noqa: E402
 from sibling_replay.training.torch import reference as torch_reference  # noqa: E402
-from sibling_replay.training.torch.dqn import interact  # noqa: E402
 from support.outside import (  # noqa: E402
     OUTSIDE,
     STARTS,

@@ -69,6 +69,8 @@ def _model(config: GymConfig) -> SiblingDQN:
         train_freq=config.train_every,
         gradient_steps=config.updates_a_round,
         target_update_interval=config.target_interval,
+        tau=config.tau,
+        replay_buffer_kwargs={"handle_timeout_termination": config.through_time_limits},
         exploration_fraction=config.epsilon_decay_steps / config.steps,
         exploration_initial_eps=config.epsilon_start,
         exploration_final_eps=config.epsilon_end,

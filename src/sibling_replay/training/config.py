@@ -2,7 +2,6 @@
 
 A run is a pure function of its config. `paper_config` fills one with the settings of the
 paper (table `tab:grid-settings`, appendix "Priority updates"); anything can be overridden.
-The two schedules are plain functions that compile, so both trainers share them.
 """
 
 from __future__ import annotations
@@ -13,9 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
-from numba import njit
-
 from sibling_replay.strategies import registered
+from sibling_replay.training.settings import LearningSettings, at_least, require
 
 C = TypeVar("C", bound="RunConfig")
 
@@ -31,14 +29,6 @@ ENVIRONMENTS = {
 """The paper's names of its tabular environments, and the ids Gymnasium knows them by."""
 
 _METHOD = re.compile(r"DDQN|PER|RANK|SAMPLE|MODEL|AVG|AVG-g([1-9][0-9]*)")
-
-
-@njit(cache=True)
-def linear(start: float, end: float, over: int, t: int) -> float:
-    """From `start` at t = 0 to `end` at t = `over`, constant afterwards (and if `over` is 0)."""
-    if t >= over:
-        return end
-    return start + (end - start) * (t / over)
 
 
 def gym_id(env: str) -> str:
@@ -62,7 +52,7 @@ CONFIGS: dict[str, type[RunConfig]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig:
+class RunConfig(LearningSettings):
     """One training run, as far as all trainers agree. Steps are environment steps unless the
     comment says otherwise.
 
@@ -79,21 +69,8 @@ class RunConfig:
     method: str  # one of `METHODS`, or the name of a registered strategy
     seed: int
     steps: int
-    capacity: int = 50_000  # transitions the replay buffer holds
-    learning_starts: int = 1_000  # the first update follows the step with this number
-    learning_rate: float = 1e-3  # Adam's
-    gamma: float = 0.99
-    target_interval: int = 1_000
-    epsilon_start: float = 1.0
-    epsilon_end: float = 0.05
-    epsilon_decay_steps: int = 50_000
     eval_episodes: int = 10  # episodes per evaluation
-    beta_updates: int = 100_000  # replay updates over which beta is annealed
     alpha: float = 0.6
-    beta_start: float = 0.4
-    beta_end: float = 1.0  # equal to beta_start: fixed
-    batch_size: int = 32
-    grad_clip: float = 10.0  # largest gradient norm
     diagnostics_every: int = 0  # steps; 0 = off
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -103,29 +80,15 @@ class RunConfig:
     def __post_init__(self) -> None:
         require(self, "env", bool(self.env), "the name of an environment")
         subset_size(self.method)  # refuses a method that there is not
-        at_least(self, 1, "steps", "capacity", "target_interval", "eval_episodes", "batch_size")
-        at_least(
-            self, 0, "seed", "learning_starts", "epsilon_decay_steps", "beta_updates",
-            "diagnostics_every",
-        )  # fmt: skip
-        for name in ("learning_rate", "grad_clip"):
-            require(self, name, 0 < getattr(self, name) < math.inf, "positive and finite")
-        for name in ("epsilon_start", "epsilon_end", "beta_start", "beta_end", "gamma"):
-            require(self, name, 0 <= getattr(self, name) <= 1, "between 0 and 1")
+        at_least(self, 1, "steps", "eval_episodes")
+        at_least(self, 0, "seed", "diagnostics_every")
         require(self, "alpha", 0 <= self.alpha < math.inf, "non-negative and finite")
+        super().__post_init__()
 
     @property
     def label(self) -> str:
         """What to call the run where a name is wanted; other runs may have the same."""
         return f"{self.env.replace('/', '-')}-{self.method}-seed{self.seed}"
-
-    def beta(self, update: int) -> float:
-        """Importance exponent of an update, counted from 0 (the paper: 0.4 toward 1)."""
-        return float(linear(self.beta_start, self.beta_end, self.beta_updates, update))
-
-    def epsilon(self, step: int) -> float:
-        """Exploration rate of an environment step, counted from 0."""
-        return float(linear(self.epsilon_start, self.epsilon_end, self.epsilon_decay_steps, step))
 
     def written(self) -> dict[str, Any]:
         """The settings under their first names, and younger ones that are set."""
@@ -179,25 +142,6 @@ class TabularConfig(RunConfig):
                 f"{self.method} is written in NumPy, and the compiled trainer takes built-in "
                 "strategies: try it on MinAtar, or in your own loop or host"
             )
-
-
-def is_int(config: object, name: str) -> bool:
-    """Whether a setting is a whole number, and not a bool that passes for one."""
-    value = getattr(config, name)
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def at_least(config: object, least: int, *names: str) -> None:
-    """Refuse settings that are no whole numbers from `least` on."""
-    for name in names:
-        enough = is_int(config, name) and getattr(config, name) >= least
-        require(config, name, enough, f"an int >= {least}")
-
-
-def require(config: object, name: str, condition: bool, what: str) -> None:
-    """Refuse a setting by name."""
-    if not condition:
-        raise ValueError(f"{name} must be {what}, got {getattr(config, name)!r}")
 
 
 # Table `tab:grid-settings`. The main comparison anneals beta over as many replay updates as there

@@ -39,6 +39,7 @@ from sibling_replay.training.gym_config import GymConfig
 NAME = "keys"
 SEEDS = range(100, 110)
 _SHARED: dict[str, Any] = {
+    "learner": "sb3",
     "steps": 25_000,
     "beta_updates": 25_000,
     "capacity": 50_000,

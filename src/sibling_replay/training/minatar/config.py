@@ -19,8 +19,9 @@ from typing import ClassVar
 
 from sibling_replay.envs import GAMES
 from sibling_replay.grouping import parse_key
-from sibling_replay.training.config import RunConfig, at_least, require
+from sibling_replay.training.config import RunConfig
 from sibling_replay.training.methods import strategy_of
+from sibling_replay.training.settings import at_least, require
 
 MINATAR_METHODS = ("DDQN", "PER", "SAMPLE")
 CONDITIONS = ("clean", "mp-tail")

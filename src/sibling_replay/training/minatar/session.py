@@ -25,12 +25,13 @@ from sibling_replay.envs import MeanPreservingTail, MinAtarEnv
 from sibling_replay.grouping import parse_key
 from sibling_replay.grouping.vqvae.encoder import FrozenEncoder
 from sibling_replay.rng import SEED_BOUND, streams
+from sibling_replay.training.interaction import Position, Step, ignore, interact
 from sibling_replay.training.methods import strategy_of
 from sibling_replay.training.minatar.config import MinAtarConfig
 from sibling_replay.training.minatar.diagnostics import Windows
 from sibling_replay.training.minatar.network import MinAtarNetwork
 from sibling_replay.training.results import RunResult
-from sibling_replay.training.torch.dqn import DoubleDQN, Position, Step, ignore, interact
+from sibling_replay.training.torch.dqn import DoubleDQN
 from sibling_replay.training.torch.flat import FlatDoubleDQN
 
 CHECKPOINT_SECONDS = 300.0

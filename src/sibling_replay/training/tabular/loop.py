@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sibling_replay.envs import inverse_cdf
 from sibling_replay.replay.index import insert, remove
 from sibling_replay.strategies.recipe import BY_MASS, NOTHING, Recipe
-from sibling_replay.training.config import linear
+from sibling_replay.training.settings import linear
 from sibling_replay.training.tabular.batch import (
     OutcomeTable,
     TableBatch,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sibling_replay import diagnostics as dx
 from sibling_replay.strategies.recipe import BY_MASS
-from sibling_replay.training.config import linear
+from sibling_replay.training.settings import linear
 from sibling_replay.training.tabular.loop import TabularRun
 from sibling_replay.training.tabular.network import all_values
 

@@ -1,15 +1,10 @@
-"""Double DQN with a `ReplayBuffer`, readably: the learner and the loop of every torch run.
-
-The loop is a generator of steps; logging, evaluation, checkpoints and tests observe it from
-outside. It can begin anywhere, which is how a killed run goes on.
-"""
+"""Double DQN in torch, readably: the learner of every torch run."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -18,42 +13,25 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sibling_replay import Batch, ReplayBuffer, Strategy
+from sibling_replay import Batch, ReplayBuffer
 from sibling_replay.grouping.vqvae.adam_state import adam_state, load_adam_state
 
 Arrays = dict[str, NDArray[Any]]
 
 
-class Schedule(Protocol):
-    """What the loop reads of a config. Steps are environment steps."""
-
-    @property
-    def steps(self) -> int: ...
-    @property
-    def batch_size(self) -> int: ...
-    @property
-    def learning_starts(self) -> int: ...
-    @property
-    def target_interval(self) -> int: ...
-    def epsilon(self, step: int) -> float: ...
-    def beta(self, update: int) -> float: ...
+def _huber(errors: Tensor) -> Tensor:
+    return nn.functional.smooth_l1_loss(errors, torch.zeros_like(errors), reduction="none")
 
 
-SIGNALS = ("target", "value")  # what a learner can tell of a row beside its TD error
-
-
-def refuse_unknown_signals(strategy: Strategy) -> None:
-    """Raise for a strategy that needs signals that no learner gives."""
-    unknown = [name for name in strategy.needs.signals if name not in SIGNALS]
-    if unknown:
-        raise ValueError(
-            f"{strategy.name} needs the signals {', '.join(unknown)}; the learner gives "
-            f"{' and '.join(SIGNALS)}"
-        )
+_LOSSES: dict[str, Callable[[Tensor], Tensor]] = {"mse": torch.square, "huber": _huber}
 
 
 class DoubleDQN:
-    """A Q-network with its target and optimizer. Discrete observations become one-hot."""
+    """A Q-network with its target and optimizer. Discrete observations become one-hot.
+
+    loss: "mse", squared errors, or "huber", with threshold 1.
+    through_time_limits: targets bootstrap where an episode was cut off, not only where it went on.
+    """
 
     def __init__(
         self,
@@ -63,6 +41,8 @@ class DoubleDQN:
         gamma: float,
         learning_rate: float,
         grad_clip: float,
+        loss: str = "mse",
+        through_time_limits: bool = False,
         device: str = "cpu",
     ) -> None:
         self.network = network.to(device)
@@ -70,6 +50,8 @@ class DoubleDQN:
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=learning_rate, fused=True)
         self.gamma = gamma
         self.grad_clip = grad_clip
+        self.loss = _LOSSES[loss]
+        self.through_time_limits = through_time_limits
         self.device = device
         self.dtype = next(network.parameters()).dtype
         self.signals: dict[str, Tensor] = {}  # of the last update, by the names in SIGNALS
@@ -104,7 +86,10 @@ class DoubleDQN:
             next_obs = self.features(outcomes.next_obs)
             best = self.network(next_obs).argmax(dim=1, keepdim=True)
             bootstrap = self.target(next_obs).gather(1, best).squeeze(1)
-            going = self._tensor(~(outcomes.terminated | outcomes.truncated)).to(self.dtype)
+            ended = outcomes.terminated
+            if not self.through_time_limits:
+                ended = ended | outcomes.truncated
+            going = self._tensor(~ended).to(self.dtype)
             reward = self._tensor(outcomes.reward).to(self.dtype)
             targets = batch.average(reward + self.gamma * going * bootstrap)  # eq. 11, eq. 12
 
@@ -112,7 +97,7 @@ class DoubleDQN:
         values = self.network(self.features(batch.obs)).gather(1, action).squeeze(1)
         errors = targets - values
         pulls = errors if batch.shift is None else errors + self._tensor(batch.shift).to(self.dtype)
-        loss = (self._tensor(batch.weights) * pulls**2).mean()
+        loss = (self._tensor(batch.weights) * self.loss(pulls)).mean()
         self.signals = {"target": targets, "value": values.detach()}
 
         self.optimizer.zero_grad()
@@ -127,9 +112,14 @@ class DoubleDQN:
         wanted = buffer.strategy.needs.signals
         return {name: self.signals[name].numpy(force=True) for name in wanted}
 
-    def copy_target(self) -> None:
-        """The hard target update."""
-        self.target.load_state_dict(self.network.state_dict())
+    def move_target(self, share: float = 1.0) -> None:
+        """target += share (online - target): a hard update, or a soft one."""
+        if share == 1.0:
+            self.target.load_state_dict(self.network.state_dict())
+            return
+        with torch.no_grad():
+            for old, new in zip(self.target.parameters(), self.network.parameters(), strict=True):
+                old.lerp_(new, share)
 
     def arrays(self) -> Arrays:
         """Both networks and the optimizer, for a checkpoint (copies)."""
@@ -148,84 +138,3 @@ class DoubleDQN:
         self.network.load_state_dict(parts["online"])
         self.target.load_state_dict(parts["target"])
         load_adam_state(self.optimizer, parts["adam"])
-
-
-@dataclass(frozen=True)
-class Position:
-    """Where a loop is, between two steps."""
-
-    number: int  # steps taken
-    updates: int  # updates made
-    obs: Any  # of the step to come
-
-
-@dataclass(frozen=True)
-class Step:
-    """One environment step and, once learning has started, the update that followed it."""
-
-    number: int  # from 1
-    obs: Any
-    action: int
-    reward: float
-    next_obs: Any
-    terminated: bool
-    truncated: bool
-    batch: Batch | None
-    td_errors: NDArray[Any] | None  # [B] target minus value, before the optimizer step
-    position: Position  # where the loop goes on
-
-
-def ignore(batch: Batch, td_errors: NDArray[Any]) -> None:
-    """Measure nothing."""
-
-
-def interact(
-    env: gym.Env[Any, Any],
-    learner: DoubleDQN,
-    buffer: ReplayBuffer,
-    schedule: Schedule,
-    explore: np.random.Generator,
-    position: Position,
-    *,
-    measure: Callable[[Batch, NDArray[Any]], None] = ignore,
-) -> Iterator[Step]:
-    """The training loop: act, store, draw, update, refresh. Yields after every step.
-
-    `measure` sees a batch and its TD errors before priorities are refreshed, and must change
-    nothing.
-    """
-    refuse_unknown_signals(buffer.strategy)
-    n_actions = int(env.action_space.n)  # type: ignore[attr-defined]
-    obs, updates = position.obs, position.updates
-    for number in range(position.number + 1, schedule.steps + 1):
-        chance, which = explore.random(2)
-        explores = chance < schedule.epsilon(number - 1)
-        action = int(which * n_actions) if explores else learner.greedy(obs)
-
-        next_obs, paid, terminated, truncated, _ = env.step(action)
-        reward = float(paid)
-        buffer.add(obs, action, reward, next_obs, terminated, truncated)
-
-        batch = td_errors = None
-        if number >= schedule.learning_starts:
-            batch = buffer.sample(schedule.batch_size, schedule.beta(updates))
-            td_errors = learner.update(batch)
-            measure(batch, td_errors)
-            buffer.update_priorities(batch, td_errors, **learner.signals_for(buffer))
-            updates += 1
-        if number % schedule.target_interval == 0:
-            learner.copy_target()
-
-        before, obs = obs, env.reset()[0] if terminated or truncated else next_obs
-        yield Step(
-            number,
-            before,
-            action,
-            reward,
-            next_obs,
-            terminated,
-            truncated,
-            batch,
-            td_errors,
-            Position(number, updates, obs),
-        )

@@ -121,9 +121,9 @@ class FlatDoubleDQN(DoubleDQN):
             maximize=False,
         )
 
-    def copy_target(self) -> None:
-        """The hard target update."""
-        self._flat["target"].copy_(self._flat["online"])
+    def move_target(self, share: float = 1.0) -> None:
+        """target += share (online - target): a hard update, or a soft one."""
+        self._flat["target"].lerp_(self._flat["online"], share)
 
     def arrays(self) -> Arrays:
         """Both networks and the optimizer, for a checkpoint (copies)."""

@@ -25,10 +25,11 @@ from sibling_replay.grouping.key_map import Key
 from sibling_replay.rng import SEED_BOUND, streams
 from sibling_replay.training.config import TabularConfig, gym_id
 from sibling_replay.training.initial import initial_layers
+from sibling_replay.training.interaction import Position, Step, interact
 from sibling_replay.training.methods import strategy_of
 from sibling_replay.training.results import RunResult
 from sibling_replay.training.tabular.loop import LONGEST_EVALUATION
-from sibling_replay.training.torch.dqn import DoubleDQN, Position, Step, interact
+from sibling_replay.training.torch.dqn import DoubleDQN
 
 IsSuccess = Callable[
     [Any, Any, float, Any, bool], bool

@@ -1,0 +1,115 @@
+"""What a learner is told beside what to learn from: frozen numbers, checked, and their schedules.
+
+The schedule is a plain function that compiles, so all trainers share it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from numba import njit
+
+LOSSES = ("mse", "huber")
+
+
+@njit(cache=True)
+def linear(start: float, end: float, over: int, t: int) -> float:
+    """From `start` at t = 0 to `end` at t = `over`, constant afterwards (and if `over` is 0)."""
+    if t >= over:
+        return end
+    return start + (end - start) * (t / over)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearningSettings:
+    """Settings of every learner. Steps are environment steps unless the comment says otherwise."""
+
+    capacity: int = 50_000  # transitions the replay buffer holds
+    learning_starts: int = 1_000  # the first update follows the step with this number
+    learning_rate: float = 1e-3  # Adam's
+    gamma: float = 0.99
+    target_interval: int = 1_000
+    epsilon_start: float = 1.0
+    epsilon_end: float = 0.05
+    epsilon_decay_steps: int = 50_000
+    beta_updates: int = 100_000  # replay updates over which beta is annealed
+    beta_start: float = 0.4
+    beta_end: float = 1.0  # equal to beta_start: fixed
+    batch_size: int = 32
+    grad_clip: float = 10.0  # largest gradient norm
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, "capacity", "target_interval", "batch_size")
+        at_least(self, 0, "learning_starts", "epsilon_decay_steps", "beta_updates")
+        for name in ("learning_rate", "grad_clip"):
+            require(self, name, 0 < getattr(self, name) < math.inf, "positive and finite")
+        for name in ("epsilon_start", "epsilon_end", "beta_start", "beta_end", "gamma"):
+            require(self, name, 0 <= getattr(self, name) <= 1, "between 0 and 1")
+
+    def beta(self, update: int) -> float:
+        """Importance exponent of an update, counted from 0 (the paper: 0.4 toward 1)."""
+        return float(linear(self.beta_start, self.beta_end, self.beta_updates, update))
+
+    def epsilon(self, step: int) -> float:
+        """Exploration rate of an environment step, counted from 0."""
+        return float(linear(self.epsilon_start, self.epsilon_end, self.epsilon_decay_steps, step))
+
+    def updates_after(self, step: int) -> int:
+        """How many updates follow a step, counted from 1."""
+        return int(step >= self.learning_starts)
+
+    def target_share(self, step: int) -> float:
+        """How far the target network goes toward the online one after a step: 1 copies, 0 waits."""
+        return float(step % self.target_interval == 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkSettings(LearningSettings):
+    """Settings of a learner with a multilayer perceptron."""
+
+    hidden: str = "64-64"  # units of the hidden layers
+    loss: str = "mse"  # one of LOSSES
+    tau: float = 1.0  # how far the target network goes in an update of it; 1 copies
+    train_every: int = 1  # steps between rounds of updates
+    updates_a_round: int = 1
+    through_time_limits: bool = True  # targets bootstrap where a time limit cut an episode off
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self, "loss", self.loss in LOSSES, f"one of {', '.join(LOSSES)}")
+        layers = re.fullmatch(r"[1-9]\d*(-[1-9]\d*)*", self.hidden)
+        require(self, "hidden", layers is not None, "units of layers, as 64-64")
+        at_least(self, 1, "train_every", "updates_a_round")
+        require(self, "tau", 0 < self.tau <= 1, "above 0 and at most 1")
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        return tuple(map(int, self.hidden.split("-")))
+
+    def updates_after(self, step: int) -> int:
+        due = step >= self.learning_starts and step % self.train_every == 0
+        return self.updates_a_round if due else 0
+
+    def target_share(self, step: int) -> float:
+        return self.tau if step % self.target_interval == 0 else 0.0
+
+
+def is_int(config: object, name: str) -> bool:
+    """Whether a setting is a whole number, and not a bool that passes for one."""
+    value = getattr(config, name)
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def at_least(config: object, least: int, *names: str) -> None:
+    """Refuse settings that are no whole numbers from `least` on."""
+    for name in names:
+        enough = is_int(config, name) and getattr(config, name) >= least
+        require(config, name, enough, f"an int >= {least}")
+
+
+def require(config: object, name: str, condition: bool, what: str) -> None:
+    """Refuse a setting by name."""
+    if not condition:
+        raise ValueError(f"{name} must be {what}, got {getattr(config, name)!r}")
