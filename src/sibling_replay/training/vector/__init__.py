@@ -1,0 +1,1 @@
+"""Double DQN for observations that are vectors, compiled."""

@@ -1,0 +1,148 @@
+"""Double DQN on vectors, compiled: what `torch.dqn.DoubleDQN` does, without torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import DTypeLike, NDArray
+
+from sibling_replay import Batch, ReplayBuffer
+from sibling_replay.training.initial import Layers
+from sibling_replay.training.vector.network import (
+    LOSSES,
+    descend,
+    greedy,
+    layers_of,
+    move_target,
+    new_perceptron,
+    values_of,
+    write_targets,
+)
+
+KEPT = ("theta", "target", "mean", "square")  # of the network, in a checkpoint
+_NO_SHIFT = np.zeros(0)
+
+
+class CompiledDoubleDQN:
+    """A Q-network with its target and optimizer. Discrete observations become one-hot, other ones
+    are flattened.
+
+    through_time_limits: targets bootstrap where an episode was cut off, not only where it went on.
+    """
+
+    def __init__(
+        self,
+        layers: Layers,
+        observation_space: gym.Space[Any],
+        *,
+        gamma: float,
+        learning_rate: float,
+        grad_clip: float,
+        loss: str = "mse",
+        through_time_limits: bool = False,
+        dtype: DTypeLike = np.float32,
+    ) -> None:
+        self._network = new_perceptron(layers, 2 * 64, dtype)
+        self.learning_rate = learning_rate
+        self.gamma = gamma
+        self.grad_clip = grad_clip
+        self.updates = 0
+        self.loss = float("nan")  # mean of the last update
+        self.signals: dict[str, NDArray[Any]] = {}  # of the last update, for strategies that ask
+        self._loss = LOSSES[loss]
+        self._through = through_time_limits
+        self._one_hot: NDArray[Any] | None = None
+        if isinstance(observation_space, spaces.Discrete):
+            self._one_hot = np.eye(int(observation_space.n), dtype=dtype)
+            self._first = int(observation_space.start)
+
+    @property
+    def layers(self) -> Layers:
+        """Weights [outputs, inputs] and biases of the online network (copies)."""
+        return layers_of(self._network)
+
+    def features(self, obs: Any) -> NDArray[Any]:
+        """A batch of observations as rows."""
+        if self._one_hot is not None:
+            rows: NDArray[Any] = self._one_hot[np.asarray(obs) - self._first]
+            return rows
+        return np.ascontiguousarray(obs).reshape(len(obs), -1)
+
+    def greedy(self, obs: Any) -> int:
+        """The action of largest value; of equal ones the first."""
+        if self._one_hot is not None:
+            return int(greedy(self._network, self._one_hot[int(obs) - self._first]))
+        return int(greedy(self._network, np.ravel(obs)))
+
+    def greedy_all(self, obs: Any) -> NDArray[np.int64]:
+        """The same for each of a batch of observations."""
+        best: NDArray[np.int64] = self.values(obs).argmax(axis=1)
+        return best
+
+    def values(self, obs: Any) -> NDArray[Any]:
+        """Q [n, A] of a batch of observations."""
+        net = self._network
+        found: NDArray[Any] = values_of(net, net.theta, self.features(obs).astype(net.theta.dtype))
+        return found
+
+    def update(self, batch: Batch) -> NDArray[Any]:
+        """One optimizer step on the weighted loss. Returns the TD errors before it."""
+        outcomes = batch.outcomes  # several an entry for AVG, else one
+        obs, next_obs = self.features(batch.obs), self.features(outcomes.next_obs)
+        needed = len(obs) + len(next_obs)
+        if needed > len(self._network.rows):
+            self._make_room(2 * needed)
+        net = self._network
+        ended = outcomes.terminated
+        if not self._through:
+            ended = ended | outcomes.truncated
+        discount = np.where(ended, 0.0, self.gamma).astype(net.theta.dtype)
+        targets = np.empty(len(next_obs), net.theta.dtype)
+        write_targets(net, obs, next_obs, outcomes.reward, discount, targets)
+        targets = batch.average(targets)  # eq. 12
+        errors = np.empty(len(obs), net.theta.dtype)
+        self.updates += 1
+        self.loss = descend(
+            net,
+            batch.action,
+            targets,
+            batch.weights,
+            _NO_SHIFT if batch.shift is None else batch.shift,
+            self._loss,
+            self.updates,
+            self.learning_rate,
+            self.grad_clip,
+            errors,
+        )
+        self.signals = {"target": targets, "value": targets - errors}
+        return errors
+
+    def signals_for(self, buffer: ReplayBuffer) -> dict[str, NDArray[Any]]:
+        """What a buffer's strategy needs to know of the last update beside its TD errors."""
+        wanted = buffer.strategy.needs.signals
+        return {name: self.signals[name] for name in wanted} if wanted else {}
+
+    def move_target(self, share: float = 1.0) -> None:
+        """target += share (online - target): a hard update, or a soft one."""
+        move_target(self._network, share)
+
+    def _make_room(self, rows: int) -> None:
+        """Whole-group averages bring as many outcomes as their groups have members."""
+        old = self._network
+        self._network = new_perceptron(self.layers, rows, old.theta.dtype)
+        for name in KEPT:
+            getattr(self._network, name)[:] = getattr(old, name)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Both networks and the optimizer, for a checkpoint (copies)."""
+        kept = {name: getattr(self._network, name).copy() for name in KEPT}
+        return {**kept, "updates": np.array(self.updates)}
+
+    def load_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Continue where `arrays` was taken."""
+        for name in KEPT:
+            getattr(self._network, name)[:] = arrays[name]
+        self.updates = int(arrays["updates"])
