@@ -13,6 +13,7 @@ from sibling_replay.envs import MeanPreservingTail
 from sibling_replay.grouping import parse_key
 from sibling_replay.integrations import host
 from sibling_replay.integrations.sb3 import SiblingDQN
+from sibling_replay.training.evaluation import greedy_returns
 from sibling_replay.training.gym_config import GymConfig
 from sibling_replay.training.methods import strategy_of
 from sibling_replay.training.results import RunResult
@@ -118,8 +119,14 @@ class _Notes(BaseCallback):  # type: ignore[misc]  # SB3 is not there where type
     def _note(self) -> None:
         self.step.append(self.num_timesteps)
         self.episode.append(self.model._episode_num)
-        self.score.append(greedy_return(self.model, self._envs, self._seeds.spawn(1)[0]))
+        seeds = self._seeds.spawn(1)[0].generate_state(len(self._envs))
+        self.score.append(float(greedy_returns(self._greedy_all, self._envs, seeds).mean()))
         self.rows.append([float(self.num_timesteps), *self._of_buffer()])
+
+    def _greedy_all(self, obs: NDArray[Any]) -> NDArray[np.int64]:
+        with th.no_grad():
+            best: NDArray[np.int64] = self.model.q_net(th.as_tensor(obs)).argmax(dim=1).numpy()
+        return best
 
     def _of_buffer(self) -> list[float]:
         """Share of draws that train a tail outcome over its share of the entries, exactly; G / N;
@@ -133,24 +140,3 @@ class _Notes(BaseCallback):  # type: ignore[misc]  # SB3 is not there where type
         kept = np.unique(groups).size / groups.size if groups[0] >= 0 else np.nan
         masses = storage.masses
         return [float(ratio), float(kept), float((masses == masses.max()).mean())]
-
-
-def greedy_return(
-    model: SiblingDQN, envs: list[gym.Env[Any, Any]], seeds: np.random.SeedSequence
-) -> float:
-    """Mean undiscounted return of one greedy episode in each environment, played side by side."""
-    starts = seeds.generate_state(len(envs))
-    obs = np.stack([env.reset(seed=int(s))[0] for env, s in zip(envs, starts, strict=True)])
-    playing = np.arange(len(envs))
-    total: NDArray[np.float64] = np.zeros(len(envs))
-    with th.no_grad():
-        while playing.size:
-            actions = model.q_net(th.as_tensor(obs[playing])).argmax(dim=1).numpy()
-            going = []
-            for place, action in zip(playing, actions, strict=True):
-                obs[place], reward, ended, out_of_time, _ = envs[place].step(action)
-                total[place] += float(reward)
-                if not (ended or out_of_time):
-                    going.append(place)
-            playing = np.array(going, np.int64)
-    return float(total.mean())

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sibling_replay import Batch, ReplayBuffer, Strategy
+from sibling_replay.training.worlds import Envs, World
 
 SIGNALS = ("target", "value")  # what a learner can tell of a row beside its TD error
 
@@ -55,7 +56,7 @@ class Position(NamedTuple):
 
     number: int  # steps taken
     updates: int  # updates made
-    obs: Any  # of the step to come
+    obs: Any  # of the step to come; of several environments theirs
 
 
 class Step(NamedTuple):
@@ -78,7 +79,7 @@ def ignore(batch: Batch, td_errors: NDArray[Any]) -> None:
 
 
 def interact(
-    env: gym.Env[Any, Any],
+    env: gym.Env[Any, Any] | World,
     learner: Learner,
     buffer: ReplayBuffer,
     schedule: Schedule,
@@ -87,45 +88,32 @@ def interact(
     *,
     measure: Callable[[Batch, NDArray[Any]], None] = ignore,
 ) -> Iterator[Step]:
-    """Yields after every step.
+    """Yields after every step: in a world of several environments, after each one's transition.
 
     `measure` sees a batch and its TD errors before priorities are refreshed, and must change
     nothing.
     """
     refuse_unknown_signals(buffer.strategy)
-    n_actions = int(env.action_space.n)  # type: ignore[attr-defined]
-    obs, updates = position.obs, position.updates
-    for number in range(position.number + 1, schedule.steps + 1):
-        chance, which = explore.random(2)
-        explores = chance < schedule.epsilon(number - 1)
-        action = int(which * n_actions) if explores else learner.greedy(obs)
-
-        next_obs, paid, terminated, truncated, _ = env.step(action)
-        reward = float(paid)
-        buffer.add(obs, action, reward, next_obs, terminated, truncated)
-
-        batch = td_errors = None
-        for _ in range(schedule.updates_after(number)):
-            batch = buffer.sample(schedule.batch_size, schedule.beta(updates))
-            td_errors = learner.update(batch)
-            measure(batch, td_errors)
-            buffer.update_priorities(batch, td_errors, **learner.signals_for(buffer))
-            updates += 1
-        share = schedule.target_share(number)
-        if share:
-            learner.move_target(share)
-
-        before, obs = obs, env.reset()[0] if terminated or truncated else next_obs
-        position = Position(number, updates, obs)
-        yield Step(
-            number,
-            before,
-            action,
-            reward,
-            next_obs,
-            terminated,
-            truncated,
-            batch,
-            td_errors,
-            position,
-        )
+    world = Envs([env], [position.obs]) if isinstance(env, gym.Env) else env
+    number, updates = position.number, position.updates
+    while number < schedule.steps:
+        actions = []
+        for place, obs in enumerate(world.observations):
+            chance, which = explore.random(2)
+            explores = chance < schedule.epsilon(number + place)
+            actions.append(int(which * world.n_actions) if explores else learner.greedy(obs))
+        for transition in world.step(actions)[: schedule.steps - number]:
+            number += 1
+            buffer.add(*transition)
+            batch = td_errors = None
+            for _ in range(schedule.updates_after(number)):
+                batch = buffer.sample(schedule.batch_size, schedule.beta(updates))
+                td_errors = learner.update(batch)
+                measure(batch, td_errors)
+                buffer.update_priorities(batch, td_errors, **learner.signals_for(buffer))
+                updates += 1
+            share = schedule.target_share(number)
+            if share:
+                learner.move_target(share)
+            shown = world.observations[0] if len(actions) == 1 else world.observations
+            yield Step(number, *transition, batch, td_errors, Position(number, updates, shown))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
 
-from sibling_replay.integrations.sb3_run import _model, greedy_return, train_sb3
+from sibling_replay.integrations.sb3_run import _model, train_sb3
 from sibling_replay.training.gym_config import GymConfig
 
 SHORT = GymConfig(
@@ -58,31 +56,6 @@ def test_settings_reach_the_model() -> None:
     assert (model.train_freq.frequency, model.gradient_steps, model.loss) == (4, 2, "huber")
     assert model.exploration_schedule(1.0) == 1.0
     assert model.exploration_schedule(0.5) == pytest.approx(0.05, abs=2e-3)
-
-
-class Countdown(gym.Env[Any, Any]):
-    """Ends after as many steps as the first observation says; pays one a step."""
-
-    observation_space = gym.spaces.Box(0, 100, (1,), np.float32)
-    action_space = gym.spaces.Discrete(2)
-
-    def __init__(self, steps: int) -> None:
-        self.steps = steps
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        self.left = self.steps
-        return np.array([self.left], np.float32), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        self.left -= 1
-        return np.array([self.left], np.float32), 1.0, self.left == 0, False, {}
-
-
-def test_episodes_played_side_by_side_count_each_to_its_own_end() -> None:
-    model = _model(SHORT)
-    model.q_net = lambda obs: -obs.repeat(1, 2)  # type: ignore[assignment]
-    envs = [Countdown(steps) for steps in (1, 4, 7)]
-    assert greedy_return(model, envs, np.random.SeedSequence(0)) == 4.0
 
 
 def test_another_annealing_than_sb3s_is_refused() -> None:

@@ -25,6 +25,7 @@ from sibling_replay.envs import MeanPreservingTail, MinAtarEnv
 from sibling_replay.grouping import parse_key
 from sibling_replay.grouping.vqvae.encoder import FrozenEncoder
 from sibling_replay.rng import SEED_BOUND, streams
+from sibling_replay.training.evaluation import greedy_returns
 from sibling_replay.training.interaction import Position, Step, ignore, interact
 from sibling_replay.training.methods import strategy_of
 from sibling_replay.training.minatar.config import MinAtarConfig
@@ -199,7 +200,7 @@ class Session:
 def new_learner(config: MinAtarConfig, network: MinAtarNetwork, device: str) -> DoubleDQN:
     """The fastest learner for a device."""
     space = _game(config).observation_space
-    settings = {
+    settings: dict[str, Any] = {
         "gamma": config.gamma,
         "learning_rate": config.learning_rate,
         "grad_clip": config.grad_clip,
@@ -224,18 +225,7 @@ def _game(config: MinAtarConfig) -> MinAtarEnv:
 def evaluate_game(config: MinAtarConfig, learner: DoubleDQN, seeds: NDArray[np.int64]) -> float:
     """Mean return of greedy episodes of the unperturbed game, one a seed, played side by side."""
     games = [_game(config) for _ in seeds]
-    shown = [game.reset(seed=int(seed))[0] for game, seed in zip(games, seeds, strict=True)]
-    total = 0.0
-    while games:
-        actions = learner.greedy_all(np.stack(shown))
-        going = []
-        for game, action in zip(games, actions, strict=True):
-            obs, reward, terminated, truncated, _ = game.step(action)
-            total += reward
-            if not (terminated or truncated):
-                going.append((game, obs))
-        games, shown = [game for game, _ in going], [obs for _, obs in going]
-    return total / len(seeds)
+    return float(greedy_returns(learner.greedy_all, games, seeds).sum() / len(seeds))
 
 
 def train_game(

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from sibling_replay import Batch, ReplayBuffer
 from sibling_replay.grouping.vqvae.adam_state import adam_state, load_adam_state
+from sibling_replay.training.initial import Layers
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -50,7 +51,8 @@ class DoubleDQN:
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=learning_rate, fused=True)
         self.gamma = gamma
         self.grad_clip = grad_clip
-        self.loss = _LOSSES[loss]
+        self._loss_of = _LOSSES[loss]
+        self.last_loss: float | Tensor = float("nan")  # mean of the last update
         self.through_time_limits = through_time_limits
         self.device = device
         self.dtype = next(network.parameters()).dtype
@@ -79,6 +81,19 @@ class DoubleDQN:
         best: NDArray[np.int64] = self.network(self.features(obs)).argmax(1).numpy(force=True)
         return best
 
+    @torch.inference_mode()
+    def values(self, obs: Any) -> NDArray[Any]:
+        """Q [n, A] of a batch of observations."""
+        found: NDArray[Any] = self.network(self.features(obs)).numpy(force=True)
+        return found
+
+    @property
+    def layers(self) -> Layers:
+        """Weights [outputs, inputs] and biases of the linear layers of the network (copies)."""
+        linear = [each for each in self.network.modules() if isinstance(each, nn.Linear)]
+        return [(x.weight.numpy(force=True).copy(), x.bias.numpy(force=True).copy())
+                for x in linear]  # fmt: skip
+
     def update(self, batch: Batch) -> NDArray[Any]:
         """One optimizer step on the weighted squared TD error. Returns the TD errors before it."""
         outcomes = batch.outcomes  # several an entry for AVG, else one
@@ -97,8 +112,9 @@ class DoubleDQN:
         values = self.network(self.features(batch.obs)).gather(1, action).squeeze(1)
         errors = targets - values
         pulls = errors if batch.shift is None else errors + self._tensor(batch.shift).to(self.dtype)
-        loss = (self._tensor(batch.weights) * self.loss(pulls)).mean()
+        loss = (self._tensor(batch.weights) * self._loss_of(pulls)).mean()
         self.signals = {"target": targets, "value": values.detach()}
+        self.last_loss = loss.detach()
 
         self.optimizer.zero_grad()
         loss.backward()

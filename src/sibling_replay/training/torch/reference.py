@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Literal
 
 import gymnasium as gym
@@ -24,7 +23,7 @@ from sibling_replay.envs import TabularModel
 from sibling_replay.grouping.key_map import Key
 from sibling_replay.rng import SEED_BOUND, streams
 from sibling_replay.training.config import TabularConfig, gym_id
-from sibling_replay.training.initial import initial_layers
+from sibling_replay.training.initial import Layers, initial_layers
 from sibling_replay.training.interaction import Position, Step, interact
 from sibling_replay.training.methods import strategy_of
 from sibling_replay.training.results import RunResult
@@ -122,10 +121,14 @@ def set_up(
 
 def mlp(sizes: tuple[int, ...], rng: np.random.Generator) -> nn.Sequential:
     """Linear layers with ReLU between them, with torch's default initial law, from `rng`."""
+    return sequential(initial_layers(rng, sizes))
+
+
+def sequential(layers: Layers) -> nn.Sequential:
+    """Linear layers of these weights and biases with ReLU between them."""
     modules: list[nn.Module] = [nn.Flatten()]
-    layers = initial_layers(rng, sizes)
-    for (fan_in, fan_out), (weight, bias) in zip(pairwise(sizes), layers, strict=True):
-        linear = nn.Linear(fan_in, fan_out)
+    for weight, bias in layers:
+        linear = nn.Linear(weight.shape[1], weight.shape[0])
         with torch.no_grad():
             linear.weight.copy_(torch.as_tensor(weight))
             linear.bias.copy_(torch.as_tensor(bias))

@@ -50,7 +50,7 @@ class CompiledDoubleDQN:
         self.gamma = gamma
         self.grad_clip = grad_clip
         self.updates = 0
-        self.loss = float("nan")  # mean of the last update
+        self.last_loss = float("nan")  # mean of the last update
         self.signals: dict[str, NDArray[Any]] = {}  # of the last update, for strategies that ask
         self._loss = LOSSES[loss]
         self._through = through_time_limits
@@ -105,7 +105,7 @@ class CompiledDoubleDQN:
         targets = batch.average(targets)  # eq. 12
         errors = np.empty(len(obs), net.theta.dtype)
         self.updates += 1
-        self.loss = descend(
+        self.last_loss = descend(
             net,
             batch.action,
             targets,

@@ -1,0 +1,403 @@
+"""Double DQN on a Gymnasium environment, ready to use.
+
+    model = DQN("CartPole-v1", strategy=SiblingSample(alpha=0.6), key="auto", seed=0)
+    model.learn(100_000, progress_bar=True)
+    action = model.predict(obs)
+
+On vectors the learner is compiled (`vector/`); `learner="torch"` takes the torch one.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import VectorEnv
+from numpy.typing import ArrayLike, NDArray
+
+from sibling_replay import ReplayBuffer, SiblingSample, Strategy
+from sibling_replay.checkpoint import RollingCheckpoint, StateError, read_state, write_state
+from sibling_replay.grouping import parse_key
+from sibling_replay.rng import SEED_BOUND, streams
+from sibling_replay.strategies.registry import find_strategy
+from sibling_replay.training.evaluation import greedy_returns
+from sibling_replay.training.initial import initial_layers
+from sibling_replay.training.interaction import Position, interact
+from sibling_replay.training.made import Made, check_spaces
+from sibling_replay.training.reporting import Reporter, Standing
+from sibling_replay.training.settings import NetworkSettings
+from sibling_replay.training.vector.learner import CompiledDoubleDQN
+from sibling_replay.training.worlds import Episode
+
+LEARNERS = ("compiled", "torch")
+EXPLORING = 0.2  # of a run: its steps while epsilon falls, unless they are given
+LATE_EPISODES = 100  # whose mean return is shown
+_VERSION = 1  # of the files
+_LEARNING = ("gamma", "learning_rate", "grad_clip", "loss", "through_time_limits")
+
+Callback = Callable[["DQN"], bool | None]
+Arrays = dict[str, NDArray[Any]]
+
+
+class DQN:
+    """A learner, its replay buffer and its environment.
+
+    env: an id that Gymnasium knows, an environment, or a vector environment. Of an id, `n_envs`
+        are acted in side by side.
+    strategy: how to replay; `SiblingSample()` unless given.
+    key: what makes siblings: "auto", "grid:4", "simhash:12", "kmeans:256" or "exact", or whatever
+        `ReplayBuffer` takes. Without one it is `Auto()`, which tries exact observations first.
+    learner: "compiled" or "torch"; compiled unless given.
+    seed: of everything: weights, exploration, replay, episodes.
+    settings: those of `NetworkSettings`, by name, as learning_rate=1e-3 or hidden=(64, 64). Epsilon
+        falls over a fifth of the first `learn`, and beta rises over all of it, unless
+        epsilon_decay_steps and beta_updates say otherwise.
+
+    Targets bootstrap through time limits: to be cut off says nothing about a state. Where the limit
+    is part of the task, give through_time_limits=False.
+    """
+
+    def __init__(
+        self,
+        env: str | gym.Env[Any, Any] | VectorEnv[Any, Any, Any],
+        *,
+        strategy: Strategy | None = None,
+        key: Any = None,
+        learner: str = "compiled",
+        n_envs: int = 1,
+        seed: int | None = None,
+        **settings: Any,
+    ) -> None:
+        self.settings = _settings(settings)
+        self._open = {"epsilon_decay_steps", "beta_updates"} - set(settings)
+        self.strategy = SiblingSample() if strategy is None else strategy
+        if learner not in LEARNERS:
+            raise ValueError(f"learner must be one of {', '.join(LEARNERS)}, not {learner!r}")
+        self.learner_kind = learner
+        self.seed = int(np.random.default_rng().integers(SEED_BOUND)) if seed is None else seed
+        rng = streams(self.seed)
+        self.made = Made(env, n_envs, int(rng.env.integers(SEED_BOUND)))
+        self.observation_space, self.action_space = self.made.spaces
+        check_spaces(self.observation_space, self.action_space)
+        self.learner: Any = self._new_learner(rng.init)
+        self._key_text = "auto" if key is None else key if isinstance(key, str) else None
+        self.buffer = ReplayBuffer.for_env(
+            self.made.any,
+            self.settings.capacity,
+            self.strategy,
+            key=_key(key, self.strategy),
+            seed=rng.replay,
+        )
+        self._explore, self._evaluate_from = rng.explore, rng.eval
+        self.steps = 0  # of the environment, taken
+        self.updates = 0  # of the optimizer
+        self.episodes = 0  # finished
+        self.late: deque[Episode] = deque(maxlen=LATE_EPISODES)
+
+    def _new_learner(self, rng: np.random.Generator) -> Any:
+        inputs = spaces.flatdim(self.observation_space)
+        sizes = (inputs, *self.settings.layers, int(self.action_space.n))
+        options: dict[str, Any] = {name: getattr(self.settings, name) for name in _LEARNING}
+        if self.learner_kind == "compiled":
+            layers = initial_layers(rng, sizes)
+            return CompiledDoubleDQN(layers, self.observation_space, **options)
+        from sibling_replay.training.torch.dqn import DoubleDQN  # torch is an extra
+        from sibling_replay.training.torch.reference import mlp
+
+        return DoubleDQN(mlp(sizes, rng), self.observation_space, **options)
+
+    def __repr__(self) -> str:
+        return (
+            f"<DQN on {self.made.name}: {self.steps:,} steps, {self.updates:,} updates, "
+            f"{self.learner_kind}, {self.buffer!r}>"
+        )
+
+    # ------------------------------------------------------------------------------ learning
+
+    def learn(
+        self,
+        steps: int,
+        *,
+        progress_bar: bool = False,
+        callback: Callback | None = None,
+        callback_every: int = 1_000,
+        eval_every: int = 0,
+        eval_episodes: int = 10,
+        tensorboard: str | os.PathLike[str] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_seconds: float = 60.0,
+    ) -> DQN:
+        """Go on for so many environment steps.
+
+        callback: called with the model every `callback_every` steps; if it returns False, learning
+            stops there.
+        eval_every: steps between evaluations of `eval_episodes` greedy episodes on an environment
+            of their own; 0: never.
+        tensorboard: a directory for its files.
+        checkpoint: a directory in which the whole state is kept every `checkpoint_seconds`. If this
+            process is killed, the same call on a new model goes on from there, and ends with the
+            same bytes as if nothing had happened.
+        """
+        if not isinstance(steps, (int, np.integer)) or isinstance(steps, bool) or steps < 1:
+            raise ValueError(f"steps must be a whole number from 1 on, got {steps!r}")
+        kept = None if checkpoint is None else RollingCheckpoint(checkpoint)
+        if kept is not None:
+            self.made.check_repeatable()
+        until = self.steps + int(steps)
+        with nullcontext() if kept is None else kept.owned():
+            saved = None if kept is None else kept.load()
+            if saved is not None:
+                self._load_state(*saved)
+                until = saved[0]["until"]
+            self._settle_schedules(until - self.steps)
+            saved_at = time.monotonic()
+            with Reporter(self.steps, until, progress_bar, tensorboard) as reporter:
+                for _ in self._take_steps(until):
+                    if reporter.due(self.steps):
+                        reporter.report(self.standing())
+                    if eval_every and self.steps % eval_every == 0:
+                        reporter.evaluated(self.steps, float(self.evaluate(eval_episodes).mean()))
+                    due = callback is not None and self.steps % callback_every == 0
+                    if due and callback is not None and callback(self) is False:
+                        break
+                    now = time.monotonic() if kept is not None else saved_at
+                    if kept is not None and now - saved_at >= checkpoint_seconds and self._at_rest:
+                        kept.save(*self._state(until))
+                        saved_at = now
+            if kept is not None:
+                kept.save(*self._state(until))
+        return self
+
+    def _settle_schedules(self, steps: int) -> None:
+        """What was left open depends on how long the first `learn` is to be."""
+        settings = self.settings
+        begun = max(0, steps - settings.learning_starts)
+        usual: dict[str, Any] = {
+            "epsilon_decay_steps": int(EXPLORING * steps),
+            "beta_updates": begun // settings.train_every * settings.updates_a_round,
+        }
+        self.settings = replace(settings, **{name: usual[name] for name in self._open})
+        self._open = set()
+
+    def _take_steps(self, until: int) -> Any:
+        """Train, and yield after every environment step."""
+        world, begun = self.made.world(), self.steps
+        position = Position(self.steps, self.updates, None)
+        plan = _Plan(self.settings, until)
+        try:
+            for step in interact(world, self.learner, self.buffer, plan, self._explore, position):
+                self.steps, self.updates = step.number, step.position.updates
+                self.late.extend(world.tally.finished)
+                self.episodes += len(world.tally.finished)
+                world.tally.finished.clear()
+                self._at_rest = (step.number - begun) % len(world.observations) == 0
+                yield step
+        except ValueError as error:
+            raise type(error)(f"step {self.steps + 1:,} on {self.made.name}: {error}") from error
+
+    def standing(self) -> Standing:
+        """Where learning is."""
+        support = self.buffer.support() if self.strategy.needs.groups and len(self.buffer) else None
+        return Standing(
+            step=self.steps,
+            episodes=self.episodes,
+            updates=self.updates,
+            mean_return=_mean([episode.total for episode in self.late]),
+            mean_length=_mean([episode.length for episode in self.late]),
+            loss=float(self.learner.last_loss),
+            epsilon=self.settings.epsilon(self.steps),
+            beta=self.settings.beta(self.updates),
+            learning_rate=self.settings.learning_rate,
+            groups_per_entry=None if support is None else support.groups_per_entry,
+        )
+
+    # ------------------------------------------------------------------------------- acting
+
+    def predict(self, obs: Any) -> Any:
+        """The greedy action of an observation (an int), or of each of a batch (an array)."""
+        shape = self.observation_space.shape or ()
+        given = np.asarray(obs)
+        if given.shape == shape:
+            return self.learner.greedy(given)
+        if given.shape[1:] == shape and given.ndim == len(shape) + 1:
+            return self.learner.greedy_all(given)
+        raise ValueError(f"expected an observation of shape {shape} or a batch, got {given.shape}")
+
+    def values(self, obs: ArrayLike) -> NDArray[Any]:
+        """Q [n, A] of a batch of observations."""
+        found: NDArray[Any] = self.learner.values(np.asarray(obs))
+        return found
+
+    def evaluate(
+        self, episodes: int = 10, make: Callable[[], gym.Env[Any, Any]] | None = None
+    ) -> NDArray[np.float64]:
+        """Undiscounted returns of greedy episodes on environments of their own.
+
+        make: makes one; without it they are made from the id of the training environment.
+        """
+        envs = [self.made.another() if make is None else make() for _ in range(episodes)]
+        seeds = self._evaluate_from.integers(SEED_BOUND, size=episodes)
+        return greedy_returns(self.learner.greedy_all, envs, seeds)
+
+    def to_torch(self) -> Any:
+        """The Q-network as a `torch.nn.Sequential` (a copy)."""
+        from sibling_replay.training.torch.reference import sequential
+
+        return sequential(self.learner.layers)
+
+    # ------------------------------------------------------------------------------- files
+
+    def save(self, path: str | os.PathLike[str], *, replay: bool = False) -> None:
+        """Write the model: networks, optimizer and settings; with `replay` the buffer, too.
+
+        A file holds numbers and names, no code.
+        """
+        header, arrays = self._model_state()
+        if replay:
+            header["buffer"], more = self._buffer_state()
+            arrays |= more
+        write_state(path, header, arrays)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        env: str | gym.Env[Any, Any] | VectorEnv[Any, Any, Any] | None = None,
+        *,
+        key: Any = None,
+    ) -> DQN:
+        """The model in a file, to predict or to go on learning: with an empty buffer, unless it was
+        saved with `replay=True`. A key that was given as an object, not as text, and an
+        environment without an id are in no file: give them again.
+        """
+        header, arrays = read_state(path)
+        if header.get("dqn") != _VERSION:
+            raise StateError(f"{path} holds no DQN of this version")
+        strategy = find_strategy(header["strategy"])(**header["options"])
+        if header["key"] is None and key is None:
+            raise StateError(f"{path} was saved with a key that is an object: give it as key=")
+        if header["env"] is None and env is None:
+            raise StateError(f"{path} was saved with an environment without an id: give it as env=")
+        model = cls(
+            header["env"] if env is None else env,
+            strategy=strategy,
+            key=header["key"] if key is None else key,
+            learner=header["learner"],
+            n_envs=header["n_envs"],
+            seed=header["seed"],
+            **header["settings"],
+        )
+        model._load_model(header, arrays)
+        if "buffer" in header:
+            model._load_buffer(header["buffer"], arrays)
+        return model
+
+    def _model_state(self) -> tuple[dict[str, Any], Arrays]:
+        header = {
+            "dqn": _VERSION,
+            "env": self.made.id,
+            "n_envs": self.made.size,
+            "learner": self.learner_kind,
+            "strategy": self.strategy.name,
+            "options": self.strategy.options(),
+            "key": self._key_text,
+            "settings": asdict(self.settings),
+            "seed": self.seed,
+            "steps": self.steps,
+            "updates": self.updates,
+            "episodes": self.episodes,
+            "late": [list(episode) for episode in self.late],
+            "explore": self._explore.bit_generator.state,
+            "evaluate": self._evaluate_from.bit_generator.state,
+        }
+        return header, _under("learner", self.learner.arrays())
+
+    def _load_model(self, header: dict[str, Any], arrays: Arrays) -> None:
+        self.settings, self._open = NetworkSettings(**header["settings"]), set()
+        self.learner.load_arrays(_part("learner", arrays))
+        self.steps, self.updates = header["steps"], header["updates"]
+        self.episodes = header["episodes"]
+        self.late = deque((Episode(*each) for each in header["late"]), LATE_EPISODES)
+        self._explore.bit_generator.state = header["explore"]
+        self._evaluate_from.bit_generator.state = header["evaluate"]
+
+    def _buffer_state(self) -> tuple[dict[str, Any], Arrays]:
+        state = self.buffer.state_dict()
+        return state.pop("header"), _under("buffer", state)
+
+    def _load_buffer(self, header: dict[str, Any], arrays: Arrays) -> None:
+        self.buffer.load_state_dict({"header": header, **_part("buffer", arrays)})
+
+    def _state(self, until: int) -> tuple[dict[str, Any], Arrays]:
+        """All there is, for a checkpoint."""
+        header, arrays = self._model_state()
+        header["buffer"], of_buffer = self._buffer_state()
+        header["world"], of_world = self.made.state()
+        return {**header, "until": until}, {**arrays, **of_buffer, **_under("world", of_world)}
+
+    def _load_state(self, header: dict[str, Any], arrays: Arrays) -> None:
+        own, _ = self._model_state()
+        changing = {"steps", "updates", "episodes", "late", "explore", "evaluate", "settings"}
+        for name in own.keys() - changing:
+            if header.get(name) != own[name]:
+                raise StateError(
+                    f"the checkpoint is of another model: {name} is {header.get(name)!r} there and "
+                    f"{own[name]!r} here"
+                )
+        given = {name: value for name, value in own["settings"].items() if name not in self._open}
+        different = [name for name in given if header["settings"][name] != given[name]]
+        if different:
+            raise StateError(f"the checkpoint is of other settings: {', '.join(different)}")
+        self._load_buffer(header["buffer"], arrays)
+        self._load_model(header, arrays)
+        self.made.load_state(header["world"], _part("world", arrays))
+
+    _at_rest = True  # whether all environments have taken as many steps
+
+
+class _Plan:
+    """Settings as the loop reads them, and where it ends."""
+
+    def __init__(self, settings: NetworkSettings, steps: int) -> None:
+        self.steps = steps
+        self.batch_size = settings.batch_size
+        self.epsilon, self.beta = settings.epsilon, settings.beta
+        self.updates_after, self.target_share = settings.updates_after, settings.target_share
+
+
+def _settings(given: dict[str, Any]) -> NetworkSettings:
+    known = [field.name for field in fields(NetworkSettings)]
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise TypeError(f"unknown settings {', '.join(unknown)}: there are {', '.join(known)}")
+    if not isinstance(given.get("hidden", ""), str):
+        given = {**given, "hidden": "-".join(map(str, given["hidden"]))}
+    return NetworkSettings(**given)
+
+
+def _key(key: Any, strategy: Strategy) -> Any:
+    """What the buffer takes for a key."""
+    if key is None or isinstance(key, str):
+        return parse_key(key or "auto") if strategy.needs.groups else "default"
+    return key
+
+
+def _mean(values: list[Any]) -> float:
+    return float(np.mean(values)) if values else float("nan")
+
+
+def _under(part: str, arrays: dict[str, Any]) -> Arrays:
+    return {f"{part}/{name}": array for name, array in arrays.items()}
+
+
+def _part(part: str, arrays: Arrays) -> Arrays:
+    start = f"{part}/"
+    return {name.removeprefix(start): x for name, x in arrays.items() if name.startswith(start)}

@@ -1,0 +1,33 @@
+"""Greedy episodes, played side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def greedy_returns(
+    greedy_all: Callable[[Any], Any], envs: Sequence[gym.Env[Any, Any]], seeds: ArrayLike
+) -> NDArray[np.float64]:
+    """The undiscounted return of one episode in each environment, begun with its seed.
+
+    greedy_all: actions of a batch of observations.
+    """
+    starts = zip(envs, np.asarray(seeds).tolist(), strict=True)
+    shown = [env.reset(seed=int(seed))[0] for env, seed in starts]
+    total = np.zeros(len(envs))
+    playing = list(range(len(envs)))
+    while playing:
+        actions = np.asarray(greedy_all(np.stack([shown[place] for place in playing])))
+        going = []
+        for place, action in zip(playing, actions.tolist(), strict=True):
+            shown[place], reward, terminated, truncated, _ = envs[place].step(action)
+            total[place] += float(reward)
+            if not (terminated or truncated):
+                going.append(place)
+        playing = going
+    return total

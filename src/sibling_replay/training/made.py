@@ -1,0 +1,125 @@
+"""The environments of a learner, however they were given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from sibling_replay.rng import SEED_BOUND
+from sibling_replay.training.episodes import RepeatableEpisodes
+from sibling_replay.training.worlds import Envs, VectorWorld
+
+
+class Made:
+    """Environments by id, one that was given, or a vector of them; not reset before they are used.
+
+    Each of those that are stepped here has episodes with seeds of their own.
+    """
+
+    def __init__(
+        self, env: str | gym.Env[Any, Any] | VectorEnv[Any, Any, Any], n_envs: int, seed: int
+    ) -> None:
+        if isinstance(n_envs, bool) or not isinstance(n_envs, int) or n_envs < 1:
+            raise ValueError(f"n_envs must be a whole number from 1 on, got {n_envs!r}")
+        if not isinstance(env, str) and n_envs != 1:
+            raise ValueError("n_envs is for environments by id: give a vector environment instead")
+        self.id = env if isinstance(env, str) else env.spec.id if env.spec is not None else None
+        self.size = env.num_envs if isinstance(env, VectorEnv) else n_envs
+        self._seed = seed
+        self._vector = env if isinstance(env, VectorEnv) else None
+        self._world: Envs | VectorWorld | None = None
+        self._envs: list[RepeatableEpisodes] = []
+        if not isinstance(env, VectorEnv):
+            made = [gym.make(env) if isinstance(env, str) else env for _ in range(n_envs)]
+            seeds = np.random.SeedSequence(seed).generate_state(n_envs) % SEED_BOUND
+            self._envs = [
+                RepeatableEpisodes(each, int(one)) for each, one in zip(made, seeds, strict=True)
+            ]
+
+    @property
+    def any(self) -> Any:
+        """One of them, or the vector."""
+        return self._envs[0] if self._vector is None else self._vector
+
+    @property
+    def name(self) -> str:
+        return self.id or type(self.any.unwrapped).__name__
+
+    @property
+    def spaces(self) -> tuple[Any, Any]:
+        """Of observations and actions of a single one."""
+        if self._vector is not None:
+            return self._vector.single_observation_space, self._vector.single_action_space
+        return self._envs[0].observation_space, self._envs[0].action_space
+
+    def world(self) -> Envs | VectorWorld:
+        """Where to act; the first call resets."""
+        if self._world is None and self._vector is not None:
+            self._world = VectorWorld(self._vector, self._vector.reset(seed=self._seed)[0])
+        elif self._world is None:
+            self._world = Envs(self._envs, [env.reset()[0] for env in self._envs])
+        return self._world
+
+    def another(self) -> gym.Env[Any, Any]:
+        """A fresh one, to evaluate on."""
+        spec = self._vector.spec if self._vector is not None else self._envs[0].env.spec
+        try:
+            if self.id is None or spec is None:
+                raise ValueError("it has no id")
+            return gym.make(self.id if self._vector is not None else spec)
+        except ValueError as error:
+            raise ValueError(
+                f"another {self.name} cannot be made ({error}): give `make`, a function that does"
+            ) from error
+
+    def check_repeatable(self) -> None:
+        """Raise if no checkpoint can say where they stand."""
+        if self._vector is not None:
+            raise ValueError(
+                "checkpoints are for environments that are stepped here: give an id, and n_envs "
+                "instead of a vector environment"
+            )
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        world = self.world()
+        headers, arrays = [], {"totals": world.tally.totals, "lengths": world.tally.lengths}
+        for place, env in enumerate(self._envs):
+            header, of_env = env.state()
+            headers.append(header)
+            arrays |= {f"{place}/{name}": array for name, array in of_env.items()}
+        return {"envs": headers}, arrays
+
+    def load_state(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        shown = []
+        for place, (env, of_env) in enumerate(zip(self._envs, header["envs"], strict=True)):
+            parts = {name: arrays[f"{place}/{name}"] for name in ("actions", "obs")}
+            shown.append(env.load_state(of_env, parts))
+        world = self._world = Envs(self._envs, shown)
+        world.tally.totals[:] = arrays["totals"]
+        world.tally.lengths[:] = arrays["lengths"]
+
+
+def check_spaces(observation_space: gym.Space[Any], action_space: gym.Space[Any]) -> None:
+    """Refuse what a multilayer perceptron over discrete actions is not for, and say what is."""
+    if not isinstance(action_space, spaces.Discrete):
+        raise TypeError(
+            f"DQN chooses among Discrete actions, and these are {action_space}: for continuous "
+            "control take an actor-critic, such as SAC of Stable-Baselines3, with our buffer"
+        )
+    if isinstance(observation_space, (spaces.Dict, spaces.Tuple)):
+        raise TypeError(
+            f"DQN takes vectors, and these observations are {observation_space}: wrap the "
+            "environment with gymnasium.wrappers.FlattenObservation"
+        )
+    shape = observation_space.shape or ()
+    if len(shape) > 1:
+        raise TypeError(
+            f"DQN takes vectors, and these observations are images of shape {shape}: take a "
+            "convolutional network (SiblingDQN of sibling_replay.integrations.sb3 with CnnPolicy), "
+            "or flatten them with gymnasium.wrappers.FlattenObservation"
+        )

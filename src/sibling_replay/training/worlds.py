@@ -1,0 +1,141 @@
+"""Environments as the loop sees them: one, several side by side, or a vector of Gymnasium's.
+
+A world shows an observation for every environment, takes an action for each, and gives back what
+came of it as transitions with their true next observation. Whatever has ended is reset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+
+class Transition(NamedTuple):
+    """What one action led to."""
+
+    obs: Any
+    action: int
+    reward: float
+    next_obs: Any
+    terminated: bool
+    truncated: bool
+
+
+class Episode(NamedTuple):
+    """What an episode that has ended came to."""
+
+    total: float  # rewards
+    length: int  # steps
+
+
+class Tally:
+    """Rewards and steps of the episodes under way, and those that have ended."""
+
+    def __init__(self, size: int) -> None:
+        self.totals = np.zeros(size)
+        self.lengths = np.zeros(size, np.int64)
+        self.finished: list[Episode] = []
+
+    def note(self, place: int, transition: Transition) -> None:
+        self.totals[place] += transition.reward
+        self.lengths[place] += 1
+        if transition.terminated or transition.truncated:
+            self.finished.append(Episode(float(self.totals[place]), int(self.lengths[place])))
+            self.totals[place] = self.lengths[place] = 0
+
+
+class World(Protocol):
+    """Environments that are acted in together."""
+
+    observations: list[Any]  # of the actions to come, one an environment
+    tally: Tally
+
+    @property
+    def n_actions(self) -> int: ...
+    def step(self, actions: Sequence[int]) -> list[Transition]: ...
+
+
+def discrete_actions(space: gym.Space[Any], whose: str) -> int:
+    """How many actions there are, from 0 on; other spaces are refused."""
+    if not isinstance(space, spaces.Discrete) or space.start != 0:
+        raise TypeError(f"{whose} must have actions Discrete(n) from 0, has {space}")
+    return int(space.n)
+
+
+class Envs:
+    """Environments that this process steps one after the other."""
+
+    def __init__(self, envs: Sequence[gym.Env[Any, Any]], observations: Sequence[Any]) -> None:
+        self.envs = list(envs)
+        self.observations = list(observations)
+        self.tally = Tally(len(self.envs))
+        self.n_actions = discrete_actions(envs[0].action_space, str(envs[0]))
+
+    def step(self, actions: Sequence[int]) -> list[Transition]:
+        found = []
+        for place, action in enumerate(actions):
+            env, obs = self.envs[place], self.observations[place]
+            next_obs, paid, terminated, truncated, _ = env.step(action)
+            _refuse_unfit(next_obs)
+            found.append(Transition(obs, action, float(paid), next_obs, terminated, truncated))
+            self.tally.note(place, found[-1])
+            ended = terminated or truncated
+            self.observations[place] = env.reset()[0] if ended else next_obs
+        return found
+
+
+class VectorWorld:
+    """A vector environment of Gymnasium, in any of its ways to reset what has ended."""
+
+    def __init__(self, env: VectorEnv[Any, Any, Any], observations: Any) -> None:
+        self.env = env
+        self.n_actions = discrete_actions(env.single_action_space, str(env))
+        self._mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
+        self.observations = _apart(observations)
+        self.tally = Tally(env.num_envs)
+        self._ended = np.zeros(env.num_envs, dtype=bool)
+
+    def step(self, actions: Sequence[int]) -> list[Transition]:
+        shown, rewards, terminated, truncated, infos = self.env.step(np.asarray(actions))
+        next_obs = _apart(shown)
+        ended = terminated | truncated
+        last = list(next_obs)
+        if self._mode == AutoresetMode.SAME_STEP and ended.any():
+            for place in map(int, np.flatnonzero(ended)):
+                last[place] = np.array(infos["final_obs"][place])
+        # where the step before ended an episode, this one was its reset: no transition
+        resets = self._ended if self._mode == AutoresetMode.NEXT_STEP else np.zeros_like(ended)
+        found = []
+        for place in map(int, np.flatnonzero(~resets)):
+            _refuse_unfit(last[place])
+            transition = Transition(
+                self.observations[place],
+                int(actions[place]),
+                float(rewards[place]),
+                last[place],
+                bool(terminated[place]),
+                bool(truncated[place]),
+            )
+            found.append(transition)
+            self.tally.note(place, transition)
+        if self._mode == AutoresetMode.DISABLED and ended.any():
+            next_obs = _apart(self.env.reset(options={"reset_mask": ended})[0])
+        self.observations, self._ended = next_obs, ended & ~resets
+        return found
+
+
+def _refuse_unfit(obs: Any) -> None:
+    """No learner survives an observation that is no number, and it would not say so."""
+    floats = isinstance(obs, np.ndarray) and obs.dtype.kind == "f"
+    if floats and not np.isfinite(obs).all():
+        raise ValueError(f"the environment gave the observation {obs}, which is not finite")
+
+
+def _apart(observations: Any) -> list[Any]:
+    """Observations of their own: a vector environment may write the next ones over these."""
+    return list(np.array(observations))

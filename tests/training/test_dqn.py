@@ -1,0 +1,271 @@
+"""`DQN`, as its users use it: it learns, shows, stops, saves, survives, and says what is wrong."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from sibling_replay import Prioritized, SiblingAverage, SiblingSample, Uniform
+from sibling_replay.checkpoint import StateError, read_state
+from sibling_replay.grouping import Grid
+from sibling_replay.training.dqn import DQN
+
+SHORT: dict[str, Any] = {"learning_starts": 100, "capacity": 700, "hidden": (16, 16)}
+
+
+def model(env: Any = "CartPole-v1", **options: Any) -> DQN:
+    return DQN(env, **{"strategy": Prioritized(), "seed": 1, **SHORT, **options})
+
+
+def weights(of: DQN) -> list[np.ndarray]:
+    return [part for layer in of.learner.layers for part in layer]
+
+
+def same(one: DQN, other: DQN) -> bool:
+    return all(map(np.array_equal, weights(one), weights(other)))
+
+
+def test_it_learns_cart_pole() -> None:
+    learnt = DQN("CartPole-v1", strategy=SiblingSample(), key="auto", seed=3, target_interval=250)
+    before = learnt.evaluate(10).mean()
+    learnt.learn(12_000)
+    assert before < 60 and learnt.evaluate(10).mean() > 120
+    assert learnt.buffer.support().groups_per_entry < 0.05, "there are siblings"
+
+
+def test_schedules_that_are_left_open_fit_the_first_call() -> None:
+    learnt = model(train_every=3, updates_a_round=2).learn(1_001)
+    assert learnt.settings.epsilon_decay_steps == 200
+    assert learnt.settings.beta_updates == 901 // 3 * 2
+    assert learnt.updates == 2 * sum(step % 3 == 0 for step in range(100, 1_002))
+    learnt.learn(99)
+    assert learnt.settings.epsilon_decay_steps == 200 and learnt.steps == 1_100
+    given = model(epsilon_decay_steps=7, beta_updates=9).learn(150).settings
+    assert (given.epsilon_decay_steps, given.beta_updates) == (7, 9)
+
+
+@pytest.mark.parametrize("n_envs", [1, 3])
+def test_the_same_seed_learns_the_same(n_envs: int) -> None:
+    one, other, third = (model(n_envs=n_envs, seed=seed).learn(601) for seed in (5, 5, 6))
+    assert one.steps == 601 and same(one, other) and not same(one, third)
+    assert one.episodes == other.episodes > 10
+
+
+def test_learning_in_parts_is_learning_at_once() -> None:
+    options = {"epsilon_decay_steps": 300, "beta_updates": 500}
+    whole, parts = model(**options).learn(600), model(**options).learn(233).learn(367)
+    assert same(whole, parts)
+
+
+def test_vectors_of_gymnasium() -> None:
+    env = gym.make_vec("CartPole-v1", num_envs=4, vectorization_mode="sync")
+    learnt = model(env).learn(802)
+    assert learnt.steps == 802 and learnt.episodes > 15 and len(learnt.buffer) == 700
+    with pytest.raises(ValueError, match="checkpoints are for environments that are stepped here"):
+        learnt.learn(10, checkpoint="nowhere")
+
+
+def test_the_torch_learner_takes_the_same_actions() -> None:
+    pytest.importorskip("torch")
+    compiled, torch = model().learn(160), model(learner="torch").learn(160)
+    for one, other in zip(weights(compiled), weights(torch), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
+
+
+def test_a_callback_sees_the_model_and_can_stop_it() -> None:
+    seen: list[int] = []
+
+    def stop_at_300(of: DQN) -> bool:
+        seen.append(of.steps)
+        return of.steps < 300
+
+    assert model().learn(1_000, callback=stop_at_300, callback_every=100).steps == 300
+    assert seen == [100, 200, 300]
+
+
+def test_progress_is_shown_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    model().learn(200, progress_bar=True, eval_every=100, eval_episodes=2)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    for word in ("200 of 200 steps", "return", "evaluated", "loss", "epsilon", "beta", "steps/s"):
+        assert word in captured.err
+    model().learn(200)
+    assert capsys.readouterr().err == ""
+
+
+def test_evaluations_do_not_change_what_is_learnt() -> None:
+    assert same(model().learn(400), model().learn(400, eval_every=50, eval_episodes=3))
+
+
+# ------------------------------------------------------------------------------ predicting, files
+
+
+def test_predictions_of_one_and_of_many() -> None:
+    learnt = model().learn(300)
+    obs = np.random.default_rng(0).normal(size=(9, 4)).astype(np.float32)
+    many = learnt.predict(obs)
+    assert many.shape == (9,) and [learnt.predict(each) for each in obs] == many.tolist()
+    assert np.array_equal(learnt.values(obs).argmax(1), many)
+    with pytest.raises(ValueError, match=r"shape \(4,\) or a batch, got \(3,\)"):
+        learnt.predict(np.zeros(3))
+
+
+def test_as_a_torch_network() -> None:
+    torch = pytest.importorskip("torch")
+    learnt = model(hidden=(8, 5, 3)).learn(200)
+    obs = np.random.default_rng(0).normal(size=(7, 4)).astype(np.float32)
+    values = learnt.to_torch()(torch.as_tensor(obs)).detach().numpy()
+    np.testing.assert_allclose(values, learnt.values(obs), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("strategy", [SiblingSample(alpha=0.5), SiblingAverage(), Uniform()])
+def test_a_file_holds_the_model(tmp_path: Path, strategy: Any) -> None:
+    first = model(strategy=strategy, key="grid:3", loss="huber", tau=0.5).learn(450)
+    first.save(tmp_path / "model.npz", replay=True)
+    second = DQN.load(tmp_path / "model.npz")
+    assert second.strategy == strategy and second.settings == first.settings
+    assert second.steps == 450 and same(first, second)
+    assert np.array_equal(first.buffer.masses, second.buffer.masses)
+    first.save(tmp_path / "alone.npz")
+    assert len(DQN.load(tmp_path / "alone.npz").buffer) == 0
+    header, arrays = read_state(tmp_path / "model.npz")
+    assert all(array.dtype != object for array in arrays.values()) and header["dqn"] == 1
+
+
+def test_keys_that_are_objects_are_given_again(tmp_path: Path) -> None:
+    first = model(strategy=SiblingSample(), key=Grid(3)).learn(450)
+    first.save(tmp_path / "model.npz", replay=True)
+    with pytest.raises(StateError, match="give it as key="):
+        DQN.load(tmp_path / "model.npz")
+    again = DQN.load(tmp_path / "model.npz", key=Grid(3))
+    assert np.array_equal(first.buffer.groups, again.buffer.groups)
+
+
+def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    model().learn(150).buffer.save(tmp_path / "buffer.npz")
+    with pytest.raises(StateError, match="holds no DQN"):
+        DQN.load(tmp_path / "buffer.npz")
+
+
+# ------------------------------------------------------------------------------- surviving
+
+CHILD = """
+import sys
+from sibling_replay import SiblingSample
+from sibling_replay.training.dqn import DQN
+
+directory, out = sys.argv[1:]
+model = DQN("Acrobot-v1", strategy=SiblingSample(), key="grid:3", n_envs=2, seed=4,
+            learning_starts=100, capacity=900, hidden=(16, 16))
+print("begun", flush=True)
+model.learn(3_003, checkpoint=directory, checkpoint_seconds=0.05, eval_every=1_000)
+model.save(out, replay=True)
+"""
+
+
+def run_child(directory: Path, out: Path, kill_after: float | None) -> bool:
+    command = [sys.executable, "-c", CHILD, str(directory), str(out)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None and child.stdout.readline() == b"begun\n"
+        if kill_after is not None:
+            time.sleep(kill_after)
+            child.send_signal(signal.SIGKILL)
+        return child.wait() == 0
+
+
+def test_killed_runs_end_with_the_same_bytes(tmp_path: Path) -> None:
+    assert run_child(tmp_path / "whole", tmp_path / "whole.npz", None)
+    delays = iter(np.random.default_rng(7).uniform(0.1, 0.9, 20))
+    kills = 0
+    while kills < 4 and not (tmp_path / "killed.npz").exists():
+        kills += not run_child(tmp_path / "killed", tmp_path / "killed.npz", next(delays))
+    if not (tmp_path / "killed.npz").exists():
+        assert run_child(tmp_path / "killed", tmp_path / "killed.npz", None)
+    assert kills >= 1
+    assert (tmp_path / "killed.npz").read_bytes() == (tmp_path / "whole.npz").read_bytes()
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
+    model().learn(150, checkpoint=tmp_path)
+    for options, message in (
+        ({"seed": 2}, "another model: seed is 1 there and 2 here"),
+        ({"strategy": Uniform()}, "another model"),
+        ({"learning_rate": 0.1}, "other settings: learning_rate"),
+    ):
+        with pytest.raises(StateError, match=message):
+            model(**options).learn(150, checkpoint=tmp_path)
+
+
+class Failing(gym.Env[Any, Any]):
+    """Goes wrong at its 217th step."""
+
+    observation_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, part: str) -> None:
+        self.part, self.steps = part, 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        wrong = self.steps == 217
+        obs = np.full(2, np.nan if wrong and self.part == "obs" else 0.5, np.float32)
+        reward = np.nan if wrong and self.part == "reward" else 1.0
+        return obs, reward, self.steps % 10 == 0, False, {}
+
+
+@pytest.mark.parametrize("part", ["obs", "reward"])
+def test_numbers_that_are_none_are_told_with_their_step(part: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"step 217 on Failing: .*nan"):
+        model(Failing(part)).learn(500, checkpoint=tmp_path, checkpoint_seconds=0.0)
+    header, _ = read_state(tmp_path / "checkpoint.npz")
+    assert header["steps"] == 216, "the last checkpoint is kept"
+
+
+# -------------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("env", "options", "error", "message"),
+    [
+        ("Pendulum-v1", {}, TypeError, "Discrete actions, .* SAC of Stable-Baselines3"),
+        ("CartPole-v1", {"learner": "jax"}, ValueError, "learner must be one of compiled, torch"),
+        ("CartPole-v1", {"lr": 1e-3}, TypeError, "unknown settings lr: there are .*learning_rate"),
+        ("CartPole-v1", {"hidden": (0,)}, ValueError, "hidden must be units of layers"),
+        ("CartPole-v1", {"key": "grids:4"}, ValueError, "grids"),
+        ("CartPole-v1", {"n_envs": 0}, ValueError, "n_envs must be a whole number"),
+        ("NoSuch-v0", {}, gym.error.NameNotFound, "NoSuch"),
+    ],
+)
+def test_bad_input_is_refused_with_a_sentence(
+    env: str, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        DQN(env, **{"strategy": SiblingSample(), **options})
+
+
+def test_images_are_refused_with_what_to_use_instead() -> None:
+    with pytest.raises(TypeError, match=r"images of shape .* CnnPolicy"):
+        DQN("sibling_replay/MinAtar-Breakout-v0")
+
+
+@pytest.mark.parametrize("steps", [0, -1, 2.5, True])
+def test_lengths_are_whole_numbers(steps: Any) -> None:
+    with pytest.raises(ValueError, match="steps must be a whole number"):
+        model().learn(steps)
+
+
+def test_a_map_of_ones_own_is_taken_as_it_is() -> None:
+    learnt = model(strategy=SiblingSample(), key=Grid(2)).learn(300)
+    assert "Grid" in learnt.buffer.support().key
