@@ -19,6 +19,7 @@ from sibling_replay import cli
 from sibling_replay.running import store
 from sibling_replay.running.metrics import Scores
 from sibling_replay.running.runs import select
+from sibling_replay.studies.own import OwnRuns
 from sibling_replay.studies.tabular import TabularStudy
 from sibling_replay.training.config import TabularConfig
 from support.studies import study
@@ -39,6 +40,7 @@ def run(*arguments):
 @pytest.fixture
 def faked(monkeypatch):
     monkeypatch.setattr(TabularStudy, "job", lambda *_: study_jobs.fake_train)
+    monkeypatch.setattr(OwnRuns, "job", lambda *_: study_jobs.fake_train)
 
 
 def test_reproduce_status_collect_table(tmp_path, capsys, faked):
@@ -198,16 +200,34 @@ def test_failing_run_fails_the_command_at_the_end(tmp_path, capsys, monkeypatch)
         (("reproduce", "exact", "--env", "TwoChain"), "choose from OutlierBandit, TwoChains"),
         (("reproduce", "exact", "--method", "SAMPEL"), "choose from DDQN, PER, SAMPLE"),
         (("reproduce", "grid", "--seeds", "-1"), "seed must be an int >= 0, got -1"),
-        (("reproduce", "everything"), "choose from exact, grid, minatar"),
+        (("reproduce", "everything"), "choose from exact, grid, keys, minatar"),
         (("reproduce", "exact", "--workers", "0"), "workers must be at least 1"),
         (("reproduce", "exact", "--address", "auto"), "needs --backend ray"),
         (("train", "--env", "TwoChain", "--method", "PER"), "choose from OutlierBandit, TwoChains"),
         (("train", "--env", "TwoChains", "--method", "PPER"), "choose from DDQN, PER, SAMPLE"),
         (("train", "--env", "CliffWalking-v1", "--method", "PER"), "has no time limit"),
         (
-            ("train", "--env", "CartPole-v1", "--method", "PER"),
+            ("train", "--env", "CartPole-v1", "--method", "PER", "--learner", "tabular"),
             "needs an environment with a transition table P over numbered states and actions, such "
             "as FrozenLake-v1, and CartPole-v1 is not one: CartPoleEnv has no transition table",
+        ),
+        (("train", "--env", "Pendulum-v1", "--method", "PER"), "such as SAC"),
+        (("train", "--env", "no_such:Env-v0", "--method", "PER"), "No module named 'no_such'"),
+        (
+            ("train", "--env", "TwoChains", "--method", "no_such:Mine"),
+            "no strategy is found at 'no_such:Mine': No module named 'no_such'",
+        ),
+        (
+            ("train", "--env", "FrozenLake-v1", "--method", "SAMPLE", "--key", "auto"),
+            "--key is for runs without a table: groups of FrozenLake-v1 are exact",
+        ),
+        (
+            ("train", "--env", "CartPole-v1", "--method", "PER", "--eval-every-episodes", "9"),
+            "--eval-every-episodes is for environments with a transition table",
+        ),
+        (
+            ("train", "--env", "CartPole-v1", "--method", "SAMPLE", "--key", "grids:4"),
+            "unknown key 'grids:4'",
         ),
         (
             ("reproduce", "exact", "--device", "cpu"),
@@ -229,7 +249,10 @@ def test_failing_run_fails_the_command_at_the_end(tmp_path, capsys, monkeypatch)
         (("reproduce", "exact", "--set", "steps=9", "--steps", "8"), "not both"),
         (("reproduce", "train"), "runs of your own are made by `sibling-replay train`"),
         (("reproduce", "exact", "--select-lr"), "--select-lr is for the study minatar"),
-        (("reproduce", "exact", "--condition", "clean"), "--condition is for the study minatar"),
+        (
+            ("reproduce", "exact", "--condition", "clean"),
+            "--condition is for the study keys or minatar",
+        ),
         (("train", "--env", "TwoChains", "--method", "PER", "--gamma", "2"), "between 0 and 1"),
     ],
 )
@@ -323,3 +346,55 @@ def test_real_command_killed_and_rerun(tmp_path):
     assert files == {
         str(p.relative_to(broken)): p.read_bytes() for p in broken.rglob("*") if p.is_file()
     }
+
+
+STRATEGY = """
+from dataclasses import dataclass
+
+import numpy as np
+
+from sibling_replay import Draw, Law, Needs, Strategy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Newest(Strategy):
+    \"\"\"The newest half, uniformly.\"\"\"
+
+    name = "newest"
+    needs = Needs()
+
+    def draw(self, view, size, stream, beta):
+        place = (stream.take(size) * view.size).astype(np.int64)
+        return Draw(slots=view.slots[place])
+
+    def refresh(self, view, draw, td_errors, signals):
+        return None
+
+    def law(self, view, size):
+        each = np.full(view.size, 1.0 / view.size)
+        return Law(each, each, each)
+"""
+ENVIRONMENT = """
+import gymnasium as gym
+from gymnasium.envs.classic_control import CartPoleEnv
+
+gym.register("Heavy-v0", entry_point=lambda: CartPoleEnv(), max_episode_steps=50)
+"""
+
+
+def test_environments_and_strategies_of_ones_own_by_module(tmp_path, capsys, monkeypatch):
+    """Both are imported by the command and by the worker that trains."""
+    (tmp_path / "own_replay.py").write_text(STRATEGY)
+    (tmp_path / "own_envs.py").write_text(ENVIRONMENT)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    some = ("--env", "own_envs:Heavy-v0", "--strategy", "own_replay:Newest", "--steps", "1500")
+    assert run("train", *some, "--hidden", "8-8", "--runs", "runs") == 0
+    said = capsys.readouterr().out
+    assert "1 done, 0 already there, 0 failed" in said and "return" in said
+    (row,) = store.each_run(tmp_path / "runs", ["train"])
+    assert row["method"][0] == "own_replay:Newest" and row["env"][0] == "own_envs:Heavy-v0"
+    assert row["updates"][0] == 501 and row["final_return"][0] > 5.0
+    assert run("table", "train", "--runs", "runs") == 0
+    assert "steps=1500, hidden=8-8" in " ".join(capsys.readouterr().out.split())

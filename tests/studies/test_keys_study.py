@@ -59,7 +59,7 @@ def test_a_map_of_ones_own_takes_the_place_of_the_studys() -> None:
     chosen = Choice(settings={"key": "simhash:8", "steps": 500}, methods=("SAMPLE",), seeds=(3,))
     ids = {run.id.split("/", 4)[4] for run in STUDY.runs(chosen)}
     assert ids == {
-        f"key=simhash:8/initial={start}/steps=500/beta_updates=500/seed=3"
+        f"key=simhash:8/initial={start}/beta_updates=500/steps=500/seed=3"
         for start in ("largest", "recent", "median")
     }
     assert not set(ids) & {run.id.split("/", 4)[-1] for run in STUDY.runs(Choice())}

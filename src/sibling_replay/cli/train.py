@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import math
+import sys
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import gymnasium as gym
+import tyro
 
 from sibling_replay.cli.carry_out import carry_out, finish, new_backend, say
 from sibling_replay.cli.options import Runs, by_default
+from sibling_replay.cli.settings import settings_of_kind
 from sibling_replay.envs import TabularModel
 from sibling_replay.running import store
 from sibling_replay.running.runs import spelt
-from sibling_replay.studies.own import OWN, own_run
+from sibling_replay.studies.own import OWN, gym_config, own_run
 from sibling_replay.studies.study import Choice
-from sibling_replay.training.config import ENVIRONMENTS, gym_id, paper_config
+from sibling_replay.training.config import ENVIRONMENTS, RunConfig, gym_id, paper_config
+from sibling_replay.training.gym_config import GymConfig
+from sibling_replay.training.made import check_spaces
 from sibling_replay.training.methods import method_named
 
+Learner = Literal["tabular", "compiled", "torch", "sb3"]
+LEARNERS = "{tabular,compiled,torch,sb3}"
 PaperFloat = Annotated[float | None, by_default("the paper's", "FLOAT")]
 PaperInt = Annotated[int | None, by_default("the paper's", "INT")]
 PaperBool = Annotated[bool | None, by_default("the paper's", "{True,False}")]
@@ -24,8 +34,10 @@ PaperBool = Annotated[bool | None, by_default("the paper's", "{True,False}")]
 
 def train(
     env: str,
-    method: str,
+    method: Annotated[str, tyro.conf.arg(aliases=["--strategy"])],
     seed: int = 0,
+    key: Annotated[str | None, by_default("auto where there is no table", "KEY")] = None,
+    learner: Annotated[Learner | None, by_default("as the environment is", LEARNERS)] = None,
     alpha: PaperFloat = None,
     beta_start: PaperFloat = None,
     beta_end: PaperFloat = None,
@@ -42,22 +54,32 @@ def train(
     eval_episodes: PaperInt = None,
     eval_every_episodes: PaperInt = None,
     batch_size: PaperInt = None,
-    hidden: PaperInt = None,
+    hidden: Annotated[str | None, by_default("the paper's", "UNITS")] = None,
     grad_clip: PaperFloat = None,
     update_all_siblings: PaperBool = None,
+    set: Annotated[tuple[str, ...], by_default("none", "NAME=VALUE [NAME=VALUE ...]")] = (),
     runs: Runs = Path("runs"),
 ) -> int:
     """Train one run of your own and store it; settings not given are the paper's.
 
-    Paper's values are listed for OutlierBandit / TwoChains / FrozenLake; any other environment
-    takes FrozenLake's. `status train` and `table train` list such runs.
+    An environment with a transition table P and a time limit (FrozenLake-v1) is trained by the
+    compiled trainer of the paper's studies, whose values are listed for OutlierBandit / TwoChains /
+    FrozenLake; any other such environment takes FrozenLake's. Every other environment with vectors
+    for observations and discrete actions (CartPole-v1) is trained by `DQN`, over 50,000 steps
+    unless --steps says otherwise; if it is interrupted it goes on from its checkpoint.
+    `status train` and `table train` list such runs.
 
     Args:
-        env: OutlierBandit, TwoChains, FrozenLake-H100/H300, FrozenLake-H50, or the Gymnasium id of
-            any environment with a transition table P and a time limit (e.g. FrozenLake-v1); letters
-            in any case.
-        method: DDQN, PER, SAMPLE, MODEL, AVG (whole groups), AVG-g2, AVG-g4 (or any AVG-gK);
-            letters in any case.
+        env: OutlierBandit, TwoChains, FrozenLake-H100/H300, FrozenLake-H50, or the id of any
+            environment that Gymnasium knows; letters in any case. `my_package:MyEnv-v0` imports
+            my_package first.
+        method: DDQN, PER, RANK, SAMPLE, MODEL, AVG (whole groups), AVG-g2, AVG-g4 (or any AVG-gK),
+            letters in any case; or a strategy of your own as `my_package.replay:Mine`.
+        key: What makes siblings where there is no table: auto, exact, grid:4, simhash:12,
+            kmeans:256.
+        learner: tabular for environments with a table; compiled (or torch) for vectors.
+        set: Other settings where there is no table, such as loss=huber tau=0.005 train_every=4
+            updates_a_round=4 eval_every_steps=5000 condition=mp-tail.
         seed: Of all random streams (paper: 0-9, or 1-10 for FrozenLake).
         alpha: Priority exponent, no unit (paper: 0.6; sweep 0.1, 0.3, 0.6, 1).
         beta_start: Importance exponent at the first update, no unit (paper: 0.4).
@@ -77,56 +99,144 @@ def train(
         eval_episodes: Episodes per evaluation (paper: 500 / 200 / 50).
         eval_every_episodes: Training episodes between evaluations (paper: 500 / 100 / 20).
         batch_size: Transitions per update (paper: 32).
-        hidden: Units in each of the two hidden layers (paper: 64).
+        hidden: Units in each of the two hidden layers (paper: 64), or, where there is no table, of
+            any layers, as in 256-128-64.
         grad_clip: Largest gradient norm (paper: 10).
         update_all_siblings: AVG only: refresh every sibling used, not only the anchor
             (paper: false / true / true).
     """
     arguments = dict(locals())
-    for name in ("env", "method", "seed", "runs"):
+    for name in ("env", "method", "seed", "key", "learner", "set", "runs"):
         del arguments[name]
-    env, method = table_environment(env), method_named(method)
-    overrides = {name: value for name, value in arguments.items() if value is not None}
-    run = own_run(paper_config(env, method, seed, **overrides))
-    job = OWN.job(Choice())
+    given = {name: value for name, value in arguments.items() if value is not None}
+    env, method = known_environment(env), named_method(method)
+    if learner in (None, "tabular") and (learner == "tabular" or has_table(env)):
+        config = _with_table(env, method, seed, given, key, set)
+    else:
+        config = _without_table(env, method, seed, given, key, learner, set)
+    run = own_run(config)
+    job = OWN.job(Choice(out=runs))
     report = carry_out([run], runs, new_backend("local", 1, None, job), "train", job)
     if not report.failures:
         row = store.load_file(store.run_path(runs, run.id)).row(0, named=True)
         for metric in ("return", "success"):
+            if math.isnan(row[f"final_{metric}"]):
+                continue  # most environments know no success
             numbers = (f"{kind} {row[f'{kind}_{metric}']:.4g}" for kind in ("auc", "late", "final"))
             say(f"{metric:<8} {', '.join(numbers)}")
     return finish(report, store.run_path(runs, run.id))
 
 
-def table_environment(name: str) -> str:
-    """An environment of the paper, or the id of any registered one that `train` can run: it has a
-    transition table and a time limit."""
+def named_method(name: str) -> str:
+    """A method by name, or the place of one, which is imported from here."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
     try:
-        env = spelt("environment", name, [*ENVIRONMENTS, *gym.registry])
-    except ValueError:
+        return method_named(name)
+    except LookupError as error:
+        raise ValueError(str(error)) from error
+
+
+def _with_table(
+    env: str, method: str, seed: int, given: dict[str, Any], key: str | None, others: Sequence[str]
+) -> RunConfig:
+    check_table(env)
+    if key is not None or others:
+        option = "--key" if key is not None else "--set"
         raise ValueError(
-            f"unknown environment {name!r}: choose from {', '.join(ENVIRONMENTS)}, "
-            "or give the Gymnasium id of an environment with a transition table P"
-        ) from None
-    if env in ENVIRONMENTS:
-        return env
+            f"{option} is for runs without a table: groups of {env} are exact. With --learner "
+            "compiled it is trained by DQN"
+        )
+    if "hidden" in given:
+        if not given["hidden"].isdecimal():
+            raise ValueError(f"--hidden must be a number where there is a table: {given['hidden']}")
+        given["hidden"] = int(given["hidden"])
+    return paper_config(env, method, seed, **given)
+
+
+def _without_table(
+    env: str,
+    method: str,
+    seed: int,
+    given: dict[str, Any],
+    key: str | None,
+    learner: str | None,
+    others: Sequence[str],
+) -> RunConfig:
+    for name in ("eval_every_episodes", "update_all_siblings"):
+        if name in given:
+            raise ValueError(
+                f"--{name.replace('_', '-')} is for environments with a transition table, and "
+                f"{env} is trained without one"
+            )
+    if given.get("hidden", "").isdecimal():
+        given["hidden"] = f"{given['hidden']}-{given['hidden']}"
+    given |= settings_of_kind(GymConfig, others, "train")
+    if learner is not None:
+        given["learner"] = learner
+    if key is not None:
+        given["key"] = key
+    config = gym_config(gym_id(env), method, seed, **given)
+    made = gym.make(config.env)
     try:
-        made: gym.Env[Any, Any] = gym.make(gym_id(env))
+        check_spaces(made.observation_space, made.action_space)
+    except TypeError as error:
+        raise ValueError(f"{env}: {error}") from error
+    finally:
+        made.close()
+    return config
+
+
+def known_environment(name: str) -> str:
+    """An environment of the paper, or the id of any that Gymnasium can make."""
+    module, colon, _ = name.partition(":")
+    if colon:
+        here = str(Path.cwd())
+        if here not in sys.path:
+            sys.path.append(here)
+        try:
+            import_module(module)
+        except ImportError as error:
+            raise ValueError(f"--env {name}: {error}") from error
+        env = name
+    else:
+        try:
+            env = spelt("environment", name, [*ENVIRONMENTS, *gym.registry])
+        except ValueError:
+            raise ValueError(
+                f"unknown environment {name!r}: choose from {', '.join(ENVIRONMENTS)}, or give the "
+                "id of one that Gymnasium knows (my_package:MyEnv-v0 imports my_package first)"
+            ) from None
+    try:
+        gym.make(gym_id(env)).close()
     except Exception as error:  # whatever its constructor raises; often a missing extra
         raise ValueError(f"{env} cannot be made: {error}") from error
+    return env
+
+
+def has_table(env: str) -> bool:
+    """Whether the compiled trainer of the paper's studies can run it."""
+    return env in ENVIRONMENTS or hasattr(gym.make(gym_id(env)).unwrapped, "P")
+
+
+def check_table(env: str) -> None:
+    """Refuse an environment that the compiled trainer cannot run."""
+    if env in ENVIRONMENTS:
+        return
+    made: gym.Env[Any, Any] = gym.make(gym_id(env))
     try:
         TabularModel.from_env(made)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"`train` needs an environment with a transition table P over numbered states and "
-            f"actions, such as FrozenLake-v1, and {env} is not one: {error}. For other "
-            "environments use the library in your own loop or in a host, such as Stable-Baselines3"
+            f"the tabular trainer needs an environment with a transition table P over numbered "
+            f"states and actions, such as FrozenLake-v1, and {env} is not one: {error}. "
+            "--learner compiled trains on vectors"
         ) from error
     finally:
         made.close()
-    if gym.spec(env).max_episode_steps is None:
+    if made.spec is None or made.spec.max_episode_steps is None:
         raise ValueError(
             f"{env} has no time limit: a greedy policy that never ends an episode would be "
             "evaluated for ever. Register it with max_episode_steps"
         )
-    return env

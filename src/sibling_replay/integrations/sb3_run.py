@@ -9,20 +9,20 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from sibling_replay.envs import MeanPreservingTail
 from sibling_replay.grouping import parse_key
 from sibling_replay.integrations import host
 from sibling_replay.integrations.sb3 import SiblingDQN
 from sibling_replay.training.evaluation import greedy_returns
-from sibling_replay.training.gym_config import GymConfig
+from sibling_replay.training.gym_config import GymConfig, training_env
 from sibling_replay.training.methods import strategy_of
+from sibling_replay.training.replay_measures import MEASURES, replay_measures
 from sibling_replay.training.results import RunResult
 
 with host("Stable-Baselines3", "sb3"):
     import torch as th
     from stable_baselines3.common.callbacks import BaseCallback
 
-DIAGNOSTICS = ("step", "tail_ratio", "groups_per_entry", "largest_mass")
+DIAGNOSTICS = ("step", *MEASURES)
 
 
 def train_sb3(config: GymConfig) -> RunResult:
@@ -55,7 +55,7 @@ def _model(config: GymConfig) -> SiblingDQN:
     grouped = strategy.needs.groups
     return SiblingDQN(
         "MlpPolicy",
-        _training_env(config),
+        training_env(config),
         strategy=strategy,
         key=parse_key(config.key) if grouped and config.key else "default",
         double_q=True,
@@ -79,15 +79,6 @@ def _model(config: GymConfig) -> SiblingDQN:
         policy_kwargs={"net_arch": list(config.layers)},
         seed=config.seed,
         device="cpu",
-    )
-
-
-def _training_env(config: GymConfig) -> gym.Env[Any, Any]:
-    env = gym.make(config.env)
-    if config.condition == "clean":
-        return env
-    return MeanPreservingTail(
-        env, config.tail_probability, config.tail_magnitude, of_every_reward=True
     )
 
 
@@ -121,22 +112,11 @@ class _Notes(BaseCallback):  # type: ignore[misc]  # SB3 is not there where type
         self.episode.append(self.model._episode_num)
         seeds = self._seeds.spawn(1)[0].generate_state(len(self._envs))
         self.score.append(float(greedy_returns(self._greedy_all, self._envs, seeds).mean()))
-        self.rows.append([float(self.num_timesteps), *self._of_buffer()])
+        storage = self.model.replay_buffer.storage
+        measures = replay_measures(storage, self._config.tail_magnitude)
+        self.rows.append([float(self.num_timesteps), *measures])
 
     def _greedy_all(self, obs: NDArray[Any]) -> NDArray[np.int64]:
         with th.no_grad():
             best: NDArray[np.int64] = self.model.q_net(th.as_tensor(obs)).argmax(dim=1).numpy()
         return best
-
-    def _of_buffer(self) -> list[float]:
-        """Share of draws that train a tail outcome over its share of the entries, exactly; G / N;
-        share of the entries that hold the largest mass."""
-        storage = self.model.replay_buffer.storage
-        reward = storage.transitions()["reward"]
-        rare = reward < -0.5 * self._config.tail_magnitude
-        law = storage.probabilities().trained
-        ratio = law[rare].sum() / rare.mean() if rare.any() else np.nan
-        groups = storage.groups
-        kept = np.unique(groups).size / groups.size if groups[0] >= 0 else np.nan
-        masses = storage.masses
-        return [float(ratio), float(kept), float((masses == masses.max()).mean())]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TypeVar
 
@@ -45,7 +46,10 @@ def require_strategy(given: object) -> None:
 
 
 def find_strategy(name: str) -> type[Strategy]:
-    """A strategy by name; packages that announce one of that name are imported if need be."""
+    """A strategy by name, or by place as `module:Class`; packages that announce one of that name
+    are imported if need be, and so is the module of a place."""
+    if ":" in name:
+        return _by_place(name)
     if name not in _KINDS:
         for point in entry_points(group=ENTRY_POINTS, name=name):
             kind = point.load()
@@ -55,3 +59,12 @@ def find_strategy(name: str) -> type[Strategy]:
     if name not in _KINDS:
         raise LookupError(f"no strategy is called {name!r}: known are {', '.join(sorted(_KINDS))}")
     return _KINDS[name]
+
+
+def _by_place(place: str) -> type[Strategy]:
+    module, _, attribute = place.partition(":")
+    try:
+        kind: type[Strategy] = getattr(import_module(module), attribute)
+        return register(kind)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise LookupError(f"no strategy is found at {place!r}: {error}") from error

@@ -3,26 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 from rich.table import Table
 
 from sibling_replay.artefacts.on_terminal import CELL, run_tables, with_settings
 from sibling_replay.running import store
+from sibling_replay.running.jobs import JobFunction
 from sibling_replay.running.runs import Run, own_settings, run_id
+from sibling_replay.studies.gym_job import GymJob
 from sibling_replay.studies.study import Choice, Stage
-from sibling_replay.studies.tabular import TabularStudy
-from sibling_replay.training.config import TabularConfig, paper_config
+from sibling_replay.studies.tabular import TabularJob, TabularStudy
+from sibling_replay.training.config import RunConfig, TabularConfig, paper_config
+from sibling_replay.training.gym_config import GymConfig
+from sibling_replay.training.results import RunResult
 
 NAME = "train"
 PAPER = "as the paper"  # what settings are that an id does not name
+DEFAULT = "as DQN has it"
+STEPS = 50_000  # of a run on an environment without a table
 
 
-def own_run(config: TabularConfig) -> Run:
-    """Its id names every setting that is not the paper's."""
-    usual = paper_config(config.env, config.method, config.seed)
-    return Run(NAME, run_id(NAME, config, *own_settings(config, usual)), config)
+def own_run(config: RunConfig) -> Run:
+    """Its id names every setting that is not the usual one: the paper's on environments with a
+    table, elsewhere the default."""
+    if isinstance(config, TabularConfig):
+        usual: RunConfig = paper_config(config.env, config.method, config.seed)
+        settings = own_settings(config, usual)
+    else:  # schedules follow the length of a run
+        usual = gym_config(config.env, config.method, config.seed, steps=config.steps)
+        length = [f"steps={config.steps}"] if config.steps != STEPS else []
+        settings = [*length, *own_settings(config, usual, apart=("steps",))]
+    return Run(NAME, run_id(NAME, config, *settings), config)
+
+
+def gym_config(env: str, method: str, seed: int, **settings: Any) -> GymConfig:
+    """A run of `DQN`: epsilon falls over a fifth of it and beta rises over all of it, unless the
+    settings say otherwise."""
+    steps = settings.get("steps", STEPS)
+    schedules = {"epsilon_decay_steps": steps // 5, "beta_updates": steps}
+    usual = {"steps": STEPS, "target_interval": 500, "key": "auto", **schedules}
+    return GymConfig(env=env, method=method, seed=seed, **{**usual, **settings})
+
+
+@dataclass(frozen=True)
+class OwnJob(GymJob):
+    """Any run of one's own, by the trainer of its config."""
+
+    def __call__(self, config: RunConfig) -> RunResult:
+        if isinstance(config, GymConfig):
+            return super().__call__(config)
+        assert isinstance(config, TabularConfig)
+        return TabularJob()(config)
 
 
 class OwnRuns(TabularStudy):
@@ -34,6 +69,9 @@ class OwnRuns(TabularStudy):
     def runs(self, choice: Choice) -> tuple[Run, ...]:
         return ()
 
+    def job(self, choice: Choice) -> JobFunction:
+        return OwnJob(choice.out.resolve() / "checkpoints")
+
     def stages(self, choice: Choice) -> Iterator[str | Stage]:
         raise ValueError("runs of your own are made by `sibling-replay train`")
 
@@ -41,12 +79,18 @@ class OwnRuns(TabularStudy):
         return frame
 
     def tables(self, frame: pl.DataFrame) -> Iterator[Table | str]:
-        yield from run_tables(frame, PAPER)
+        with_table = pl.col("kind") == TabularConfig.kind
+        yield from run_tables(frame.filter(with_table), PAPER)
+        yield from run_tables(frame.filter(~with_table), DEFAULT)
 
     def status_lines(self, out: Path) -> list[str]:
         if not any((out / NAME).rglob(f"*{store.SUFFIX}")):
             return [f"{NAME}: no runs of your own"]
-        frame = with_settings(store.load_runs(out, [NAME]), PAPER)
+        stored = store.load_runs(out, [NAME])
+        unsaid = {kind: PAPER if kind == TabularConfig.kind else DEFAULT for kind in stored["kind"]}
+        frame = pl.concat(
+            [with_settings(stored.filter(kind=kind), text) for kind, text in unsaid.items()]
+        )
         lines = [f"{NAME}: {frame.height} runs of your own"]
         for (env, method, settings), runs in frame.group_by(*CELL, maintain_order=True):
             seeds = ", ".join(map(str, runs["seed"]))

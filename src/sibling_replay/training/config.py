@@ -29,6 +29,7 @@ ENVIRONMENTS = {
 """The paper's names of its tabular environments, and the ids Gymnasium knows them by."""
 
 _METHOD = re.compile(r"DDQN|PER|RANK|SAMPLE|MODEL|AVG|AVG-g([1-9][0-9]*)")
+_PLACE = re.compile(r"[\w.]+:\w+")  # module:Class; to read one imports nothing
 
 
 def gym_id(env: str) -> str:
@@ -39,10 +40,10 @@ def gym_id(env: str) -> str:
 def subset_size(method: str) -> int | None:
     """K of `AVG-gK` (eq. 12); None for every other method, AVG over whole groups included."""
     match = _METHOD.fullmatch(method)
-    if match is None and method not in registered():
+    if match is None and method not in registered() and not _PLACE.fullmatch(method):
         raise ValueError(
-            f"unknown method {method!r}: expected one of {', '.join(METHODS)}, or the name of a "
-            f"registered strategy ({', '.join(sorted(registered()))})"
+            f"unknown method {method!r}: expected one of {', '.join(METHODS)}, the name of a "
+            f"registered strategy ({', '.join(sorted(registered()))}), or its place as module:Class"
         )
     return int(match.group(1)) if match and match.group(1) else None
 
@@ -137,7 +138,7 @@ class TabularConfig(RunConfig):
             raise ValueError(f"update_all_siblings is for AVG; the method is {self.method!r}")
         at_least(self, 1, "hidden", "eval_every_episodes")
         kind = registered().get(self.method)
-        if kind is not None and kind().recipe is None:
+        if ":" in self.method or (kind is not None and kind().recipe is None):
             raise ValueError(
                 f"{self.method} is written in NumPy, and the compiled trainer takes built-in "
                 "strategies: try it on MinAtar, or in your own loop or host"

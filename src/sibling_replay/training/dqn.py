@@ -101,6 +101,7 @@ class DQN:
         self.updates = 0  # of the optimizer
         self.episodes = 0  # finished
         self.late: deque[Episode] = deque(maxlen=LATE_EPISODES)
+        self.notes: list[Any] = []  # yours: numbers, text and lists of them, kept in files
 
     def _new_learner(self, rng: np.random.Generator) -> Any:
         inputs = spaces.flatdim(self.observation_space)
@@ -315,6 +316,7 @@ class DQN:
             "updates": self.updates,
             "episodes": self.episodes,
             "late": [list(episode) for episode in self.late],
+            "notes": self.notes,
             "explore": self._explore.bit_generator.state,
             "evaluate": self._evaluate_from.bit_generator.state,
         }
@@ -326,6 +328,7 @@ class DQN:
         self.steps, self.updates = header["steps"], header["updates"]
         self.episodes = header["episodes"]
         self.late = deque((Episode(*each) for each in header["late"]), LATE_EPISODES)
+        self.notes = header["notes"]
         self._explore.bit_generator.state = header["explore"]
         self._evaluate_from.bit_generator.state = header["evaluate"]
 
@@ -345,7 +348,9 @@ class DQN:
 
     def _load_state(self, header: dict[str, Any], arrays: Arrays) -> None:
         own, _ = self._model_state()
-        changing = {"steps", "updates", "episodes", "late", "explore", "evaluate", "settings"}
+        changing = {
+            "steps", "updates", "episodes", "late", "notes", "explore", "evaluate", "settings",
+        }  # fmt: skip
         for name in own.keys() - changing:
             if header.get(name) != own[name]:
                 raise StateError(

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
+import gymnasium as gym
+
+from sibling_replay.envs import MeanPreservingTail
 from sibling_replay.grouping import parse_key
 from sibling_replay.strategies.api import INITIALS
 from sibling_replay.training.config import RunConfig
@@ -43,3 +47,13 @@ class GymConfig(RunConfig, NetworkSettings):
         require(self, "tail_probability", 0 <= self.tail_probability < 1, "in [0, 1)")
         finite = 0 <= self.tail_magnitude < math.inf
         require(self, "tail_magnitude", finite, "non-negative and finite")
+
+
+def training_env(config: GymConfig) -> gym.Env[Any, Any]:
+    """What training sees: the environment, with the tail if there is to be one."""
+    env: gym.Env[Any, Any] = gym.make(config.env)
+    if config.condition == "clean":
+        return env
+    return MeanPreservingTail(
+        env, config.tail_probability, config.tail_magnitude, of_every_reward=True
+    )

@@ -45,7 +45,11 @@ def strategy_of(config: RunConfig) -> Strategy:
 
 
 def method_named(name: str) -> str:
-    """A method of the paper, AVG-gK for any K, or a registered strategy, whatever the case."""
+    """A method of the paper, AVG-gK for any K, or a registered strategy, whatever the case; or a
+    strategy of one's own as module:Class, which is imported."""
+    if ":" in name:
+        find_strategy(name)
+        return name
     size = re.fullmatch(r"avg-g([1-9][0-9]*)", name, re.IGNORECASE)
     if size:
         return f"AVG-g{size[1]}"

@@ -8,21 +8,15 @@ import polars as pl
 
 from sibling_replay.running.jobs import JobFunction
 from sibling_replay.running.runs import Run
+from sibling_replay.studies.gym_job import GymJob
 from sibling_replay.studies.keys.declared import NAME, PIXEL_FRAME, declared_runs
 from sibling_replay.studies.keys.tables import SECTION
 from sibling_replay.studies.study import Choice, Source, Study
-from sibling_replay.training.gym_config import GymConfig
-from sibling_replay.training.results import RunResult
 
 
 @dataclass(frozen=True)
-class SB3Job:
-    """What a worker calls with a config."""
-
-    def __call__(self, config: GymConfig) -> RunResult:
-        from sibling_replay.integrations.sb3_run import train_sb3  # torch: slow to import
-
-        return train_sb3(config)
+class SB3Job(GymJob):
+    """Runs of SB3."""
 
     def check(self) -> None:
         """Refuse here and now what would fail every run: SB3 is not there."""

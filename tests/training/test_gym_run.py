@@ -1,0 +1,76 @@
+"""Runs of `DQN` as a study has them: repeatable, measured, taken up again to the same bytes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sibling_replay.training.gym_config import GymConfig
+from sibling_replay.training.gym_run import train_gym
+from sibling_replay.training.results import RunResult
+
+SHORT = GymConfig(
+    env="CartPole-v1",
+    method="SAMPLE",
+    key="grid:4",
+    condition="mp-tail",
+    seed=7,
+    steps=1_203,  # divides nothing
+    learning_starts=200,
+    epsilon_decay_steps=600,
+    beta_updates=1_003,
+    eval_every_steps=500,
+    eval_episodes=3,
+)
+
+
+def check_same(one: RunResult, other: RunResult) -> None:
+    for name in ("eval_step", "eval_episode", "eval_return"):
+        assert np.array_equal(getattr(one, name), getattr(other, name)), name
+    for name, values in one.diagnostics.items():
+        assert np.array_equal(values, other.diagnostics[name], equal_nan=True), name
+    assert (one.episodes, one.updates) == (other.episodes, other.updates)
+
+
+def test_a_run_is_a_function_of_its_config() -> None:
+    first = train_gym(SHORT)
+    check_same(first, train_gym(SHORT))
+    assert first.eval_step.tolist() == [500, 1_000, 1_203]
+    assert first.updates == 1_203 - 199 and first.episodes > 10
+    assert not np.array_equal(train_gym(replace(SHORT, seed=8)).eval_return, first.eval_return)
+
+
+@pytest.mark.parametrize(("method", "low", "high"), [("DDQN", 1.0, 1.0), ("PER", 2.0, 30.0)])
+def test_the_tail_is_measured_by_the_law(method: str, low: float, high: float) -> None:
+    found = train_gym(replace(SHORT, method=method, key="")).diagnostics["tail_ratio"]
+    assert low - 1e-9 <= found[-1] <= high + 1e-9
+
+
+def test_groups_correct_the_tail() -> None:
+    found = train_gym(SHORT).diagnostics
+    assert found["groups_per_entry"][-1] < 0.2 and found["tail_ratio"][-1] < 2.5
+
+
+def test_the_clean_environment_has_no_tail() -> None:
+    assert np.isnan(train_gym(replace(SHORT, condition="clean")).diagnostics["tail_ratio"]).all()
+
+
+class Stop(Exception):
+    """In the middle of a run."""
+
+
+@pytest.mark.parametrize("at", [500, 1_000])
+def test_a_run_that_is_stopped_goes_on_to_the_same_result(at: int, tmp_path: Path) -> None:
+    config = replace(SHORT, steps=1_500)
+
+    def stop(model: Any) -> None:
+        if model.steps == at:
+            raise Stop
+
+    with pytest.raises(Stop):
+        train_gym(config, checkpoint=tmp_path, checkpoint_seconds=0.0, observe=stop)
+    check_same(train_gym(config, checkpoint=tmp_path), train_gym(config))
