@@ -36,6 +36,12 @@ from sibling_replay.diagnostics.minibatch import (
     selection_ratio,
     shift_terms,
 )
+from sibling_replay.diagnostics.split_test import (
+    halves,
+    heterogeneous,
+    positions_of,
+    split_test,
+)
 from sibling_replay.diagnostics.summary import Summary, summarize
 from sibling_replay.diagnostics.verdict import RULES, Verdict, judge
 from sibling_replay.diagnostics.worst import GroupFinding, OutcomeFinding, most_distorted
@@ -60,16 +66,20 @@ __all__ = [
     "examine",
     "examine_transitions",
     "expected_ess",
+    "halves",
+    "heterogeneous",
     "huber_minimiser",
     "judge",
     "mean_target",
     "most_distorted",
     "outcome_numbers",
     "outcome_tv",
+    "positions_of",
     "prioritized_target_shift",
     "range_bound",
     "selection_ratio",
     "shift_terms",
+    "split_test",
     "summarize",
     "take_census",
     "take_tabular_census",
