@@ -289,6 +289,11 @@ class ReplayBuffer(Sampling):
         return self._memory.generations()
 
     @property
+    def key_fields(self) -> tuple[str, ...]:
+        """The columns of `transitions` that are equal in siblings."""
+        return self._keying.key_fields
+
+    @property
     def key_choices(self) -> tuple[KeyChoice, ...]:
         """What `Auto` has chosen so far, and why; the last is in use."""
         return tuple(self._fitting.choices)

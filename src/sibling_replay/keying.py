@@ -47,6 +47,7 @@ class Keying:
         elif key == "given":
             stored[GROUP_KEY] = Field(np.dtype(np.int64))
             key_fields = (GROUP_KEY,)
+        self.key_fields = key_fields
         self.layout = Layout.of(stored, key_fields)
         self.staging = Staging(
             self.layout, tuple(stored), key if self.maps or key == "given" else None

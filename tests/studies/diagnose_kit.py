@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import sibling_replay.envs  # noqa: F401  (registers the environments)
-from sibling_replay import Prioritized, ReplayBuffer, Strategy, cli
+from sibling_replay import Prioritized, ReplayBuffer, SiblingSample, Strategy, cli
 
 ENV = "sibling_replay/OutlierBandit-v0"
 
@@ -71,3 +71,24 @@ def run(*arguments: object) -> int:
     with pytest.raises(SystemExit) as stop:
         cli.main([str(argument) for argument in arguments])
     return stop.value.code or 0
+
+
+def played_buffer(
+    env_id: str, key: object, steps: int = 3_000, strategy: Strategy | None = None
+) -> ReplayBuffer:
+    """Random play, with 30 added to one reward in fifty, drawn and refreshed by reward."""
+    env = gym.make(env_id)
+    buffer = ReplayBuffer.for_env(env, steps, strategy or SiblingSample(), key=key, seed=0)
+    rng = np.random.default_rng(0)
+    env.action_space.seed(0)
+    obs, _ = env.reset(seed=0)
+    for step in range(steps):
+        action = env.action_space.sample()
+        next_obs, reward, terminated, truncated, _ = env.step(action)
+        reward = float(reward) + 30.0 * (rng.random() < 0.02)
+        buffer.add(obs, action, reward, next_obs, terminated, truncated)
+        obs = env.reset()[0] if terminated or truncated else next_obs
+        if step % 4 == 0 and step >= 100:
+            batch = buffer.sample(32)
+            buffer.update_priorities(batch, batch.reward)
+    return buffer

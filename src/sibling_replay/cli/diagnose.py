@@ -19,7 +19,9 @@ GroupBy = Annotated[
     tuple[str, ...],
     by_default("`group`, or a saved buffer's own key, or else obs action", "COLUMN [COLUMN ...]"),
 ]
-Key = Annotated[Path | None, by_default("not used", "PATH")]
+Key = Annotated[
+    str | None, by_default("not used", "{auto,exact,grid:BINS,simhash:BITS,kmeans:CENTRES,PATH}")
+]
 Alpha = Annotated[float | None, by_default("0.6 as in the paper, or a saved buffer's own", "FLOAT")]
 Epsilon = Annotated[float | None, by_default("1e-6 as in the paper", "FLOAT")]
 Gamma = Annotated[float | None, by_default("none: a file with q_next must be given one", "FLOAT")]
@@ -51,7 +53,8 @@ def diagnose(
         alpha: Priority exponent, mass = priority^alpha, no unit.
         beta: Importance exponent at which shifts after IS and ESS are computed, from 0 to 1.
         group_by: Columns whose equal values make siblings.
-        key: Encoder file: siblings are what has one code of its VQ-VAE, and one action.
+        key: A map to fit to the file, such as auto, grid:4, simhash:12, kmeans:256 or exact, or an
+            encoder file: siblings have one key of it, or one code of its VQ-VAE, and one action.
         epsilon: Added to |td_error| to make a priority.
         gamma: Discount per step, to make targets of q_next.
         batch_size: Transitions per update, for which ESS is computed.

@@ -166,8 +166,10 @@ def _groups(columns: Mapping[str, NDArray[Any]], key: Key) -> I64:
     if found == "given":
         raise ValueError('key="given" needs the groups: give them as `groups`')
     obs, action = (columns[name] for name in EXACT_KEY)
-    keys = checked_keys(found, obs, action) if isinstance(found, KeyMap) else obs
-    return equal_rows([keys, action])
+    if not isinstance(found, KeyMap):
+        return equal_rows([obs, action])
+    keys = checked_keys(found, obs, action)
+    return equal_rows([keys] if found.covers(action.dtype) else [keys, action])
 
 
 def _ess(mean_masses: F64, probabilities: F64, beta: float, batch_size: int) -> float:

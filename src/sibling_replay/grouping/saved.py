@@ -16,6 +16,8 @@ from sibling_replay.grouping.kmeans import KMeans
 from sibling_replay.grouping.simhash import SimHash
 
 _ENCODER = "FrozenEncoder"
+_NUMBERED: dict[str, Any] = {"grid": Grid, "simhash": SimHash, "kmeans": KMeans}
+KEY_WORDS = ("auto", "exact", *_NUMBERED)  # that `parse_key` reads
 
 
 def map_from_state(spec: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> KeyMap:
@@ -31,10 +33,9 @@ def parse_key(text: str) -> FittableMap:
     """The map of a spelling: auto, exact, grid:4, simhash:12, kmeans:256; without a number, that of
     the default options."""
     word, colon, number = text.strip().lower().partition(":")
-    numbered: dict[str, Any] = {"grid": Grid, "simhash": SimHash, "kmeans": KMeans}
     try:
-        if word in numbered:
-            return numbered[word](int(number)) if colon else numbered[word]()  # type: ignore[no-any-return]
+        if word in _NUMBERED:
+            return _NUMBERED[word](int(number)) if colon else _NUMBERED[word]()  # type: ignore[no-any-return]
         if word in ("auto", "exact") and not colon:
             return Auto() if word == "auto" else Exact()
     except ValueError as error:

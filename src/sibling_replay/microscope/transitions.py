@@ -30,10 +30,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sibling_replay.buffer import ReplayBuffer
-from sibling_replay.checkpoint import KEY_KINDS, read_header
+from sibling_replay.checkpoint import KEY_KINDS, StateError, read_header
 from sibling_replay.diagnostics import EXACT_KEY, equal_rows
-from sibling_replay.grouping.key_map import KeyMap
+from sibling_replay.grouping import Auto, Support, parse_key
+from sibling_replay.grouping.key_map import KeyMap, checked_keys
+from sibling_replay.grouping.saved import KEY_WORDS
 from sibling_replay.grouping.vqvae import VQVAE
+from sibling_replay.keying import SAVED
 from sibling_replay.microscope.columns import BadFile, Columns, open_table
 from sibling_replay.schema import GROUP_KEY, TRANSITION
 
@@ -51,7 +54,7 @@ class Reading:
     epsilon: float | None = None
     gamma: float | None = None
     group_by: tuple[str, ...] = ()
-    key: Path | None = None  # file of a key map: its keys and the action make groups
+    key: str | Path | None = None  # a word such as grid:4, or an encoder file: its keys make groups
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,8 @@ class Transitions:
     groups: NDArray[np.int64]  # [N]
     targets: F64 | None  # [N]
     group_columns: tuple[str, ...]  # whose values tell groups apart
-    source: str  # this and the next two are for people
+    key_words: str  # this and the rest are for people: the map that made the keys, if one did
+    source: str
     mass_source: str
     target_source: str
 
@@ -80,12 +84,11 @@ def _read(path: Path, file: Columns | None, how: Reading) -> Transitions:
         stored = buffer.transitions()
         file = Columns(path, tuple(stored), stored.__getitem__)
         source = f"a saved buffer drawn by {type(buffer.strategy).__name__}"
-        own_key: tuple[str, ...] = (GROUP_KEY,)
-        if buffer.key_kind in KEY_KINDS:  # siblings share their action, too
-            own_key = (GROUP_KEY, "action")
+        own_key = tuple(sorted(buffer.key_fields, key=lambda name: name != GROUP_KEY))
+        key_words = _words(buffer.support()) if SAVED in read_header(path) else ""
         masses, mass_source = _saved_masses(path, buffer, how)
     else:
-        source = "a file of columns"
+        source, key_words = "a file of columns", ""
         own_key = ("group",)
         file.require(TRANSITION)
         if file.rows == 0:
@@ -101,8 +104,13 @@ def _read(path: Path, file: Columns | None, how: Reading) -> Transitions:
 
     names = how.group_by or (own_key if file.has(own_key[0]) else EXACT_KEY)
     if how.key is not None:
-        names = (MAPPED, "action")
-        columns[MAPPED] = _mapped(path, how, columns)
+        if how.group_by:
+            raise BadFile("--key and --group-by both say what makes siblings: give one of them")
+        map, key_words = _map(path, how.key, columns, masses)
+        names = (MAPPED,) if map.covers(columns["action"].dtype) else (MAPPED, "action")
+        columns[MAPPED] = _keys(path, how.key, map, columns)
+    elif how.group_by:
+        key_words = ""
     others = [name for name in names if name not in columns]
     file.require(others, " (asked for by --group-by)")
     columns |= {name: file.labels(name) for name in others}
@@ -112,32 +120,61 @@ def _read(path: Path, file: Columns | None, how: Reading) -> Transitions:
         groups=equal_rows([columns[name] for name in names]),
         targets=targets,
         group_columns=names,
+        key_words=key_words,
         source=source,
         mass_source=mass_source,
         target_source=target_source,
     )
 
 
-def _mapped(path: Path, how: Reading, columns: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-    """The keys of all rows, by the map that was asked for."""
-    if how.group_by:
-        raise BadFile("--key and --group-by both say what makes siblings: give one of them")
-    assert how.key is not None
+def _map(
+    path: Path, key: str | Path, columns: Mapping[str, NDArray[Any]], masses: F64
+) -> tuple[KeyMap, str]:
+    """The map that was asked for, fitted to the file, and what there is to say of it."""
+    obs, action = columns["obs"], columns["action"]
     try:
-        return VQVAE(how.key).keys(columns["obs"], columns["action"])
+        if not is_key_word(key):
+            return VQVAE(Path(key)), f"the codes of {Path(key).name}"
+        found = parse_key(str(key))
+        if isinstance(found, Auto):
+            found.fit(obs, action, masses)
+            assert found.choice is not None
+            return found, f"{found.choice.key}: {found.choice.reason}"
+        return found.fit(obs, action), repr(found)
     except (OSError, ValueError) as error:
-        raise BadFile(f"--key {how.key} makes no groups of {path}: {error}") from error
+        raise BadFile(f"--key {key} makes no groups of {path}: {error}") from error
+
+
+def is_key_word(key: str | Path) -> bool:
+    """Whether this spells a map, and is not a file. (A file of such a name is ./grid.)"""
+    return isinstance(key, str) and key.strip().lower().partition(":")[0] in KEY_WORDS
+
+
+def _keys(
+    path: Path, key: str | Path, map: KeyMap, columns: Mapping[str, NDArray[Any]]
+) -> NDArray[Any]:
+    try:
+        return checked_keys(map, columns["obs"], columns["action"])
+    except (OSError, ValueError) as error:
+        raise BadFile(f"--key {key} makes no groups of {path}: {error}") from error
+
+
+def _words(support: Support) -> str:
+    return support.key + (f": {support.reason}" if support.reason else "")
 
 
 class _Stored(KeyMap):
-    """In the place of the map that a buffer was saved with. Keys are stored: to look at them, any
-    map of their form will do."""
+    """In the place of a map that is code, which a buffer's file does not hold. Keys are stored: to
+    look at them, any map of their form will do."""
 
-    def __init__(self, form: NDArray[Any], digest: str) -> None:
-        self._form, self._digest = form, digest
+    def __init__(self, form: NDArray[Any], digest: str, covers: bool) -> None:
+        self._form, self._digest, self._covers = form, digest, covers
 
     def keys(self, obs: Any, action: Any) -> NDArray[Any]:
         return np.stack([self._form] * len(action))
+
+    def covers(self, action: np.dtype[Any]) -> bool:
+        return self._covers
 
     @property
     def digest(self) -> str:
@@ -146,7 +183,7 @@ class _Stored(KeyMap):
 
 def _load(path: Path) -> ReplayBuffer:
     header = read_header(path)
-    if header.get("key") not in KEY_KINDS:
+    if header.get("key") not in KEY_KINDS or SAVED in header:  # the file holds what it needs
         return ReplayBuffer.load(path)
     try:
         dtype, shape = header["key_form"]
@@ -154,7 +191,14 @@ def _load(path: Path) -> ReplayBuffer:
     except Exception as error:  # a header can be wrong in any way
         raise BadFile(f"{path} does not describe its key: {error!r}") from error
     if header["key"] == "map":
-        return ReplayBuffer.load(path, key=_Stored(form, str(header.get("key_digest"))))
+        digest = str(header.get("key_digest"))
+        try:
+            return ReplayBuffer.load(path, key=_Stored(form, digest, covers=False))
+        except StateError as error:  # the header does not tell, but rows of the other kind do
+            try:
+                return ReplayBuffer.load(path, key=_Stored(form, digest, covers=True))
+            except StateError:
+                raise error from None
     return ReplayBuffer.load(path, key=lambda obs, action: form)
 
 

@@ -99,6 +99,7 @@ def view_of(
         f"read from: {read.source}",
         f"priority mass: {read.mass_source}",
         f"siblings: equal {' and '.join(read.group_columns)}",
+        *((f"key: {read.key_words}",) if read.key_words else ()),
         f"targets: {read.target_source or 'rewards'}",
         f"beta: {beta:g}",
     )
