@@ -11,6 +11,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from chromium import EVERY, NARROW, WIDE, Reader, brightness
 
 from sibling_replay.envs import GAMES
 from sibling_replay.grouping.vqvae.files import paper_codes
@@ -25,12 +26,6 @@ from support.studies import load_frames
 pytestmark = pytest.mark.browser
 
 RESULTS = Path(__file__).parents[2] / "results"
-CHROMIUM = "/usr/bin/chromium"
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-         "--disable-background-networking", "--disable-component-update",
-         "--disable-sync"]  # fmt: skip
-WIDE, NARROW = 1440, 390  # pixels
-PATIENCE = 300_000  # milliseconds; a busy machine draws slowly
 
 
 def minatar_frames():
@@ -64,46 +59,12 @@ def report(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield chromium
-        chromium.close()
-
-
-class Reader:
-    """One window on the page, and everything that went wrong in it."""
-
-    def __init__(self, browser, path, width, scheme):
-        context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True
-        )
-        self.page = context.new_page()
-        self.page.set_default_timeout(PATIENCE)
-        self.trouble: list[str] = []
-        self.requests: list[str] = []
-        self.page.on("console", lambda message: self.trouble.append(message.text))
-        self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(path.as_uri())
-        self.page.wait_for_selector("html[data-plots=drawn]")
-
-    def value(self, script):
-        return self.page.evaluate(script)
-
-
-@pytest.fixture(scope="module")
 def readers(browser, report):
     return {
-        (width, scheme): Reader(browser, report[1], width, scheme)
+        (width, scheme): Reader(browser, report[1], width, scheme, "html[data-plots=drawn]")
         for width in (WIDE, NARROW)
         for scheme in ("light", "dark")
     }
-
-
-EVERY = [(width, scheme) for width in (WIDE, NARROW) for scheme in ("light", "dark")]
 
 
 @pytest.mark.parametrize("how", EVERY)
@@ -240,8 +201,3 @@ def test_prints_dark_on_white(readers):
     paper = reader.page.pdf(format="A4")
     assert paper.startswith(b"%PDF") and len(re.findall(rb"/Type\s*/Page\b", paper)) >= 3
     assert reader.trouble == []
-
-
-def brightness(colour: str) -> float:
-    """The mean channel, 0-255, of a CSS rgb() colour."""
-    return sum(map(float, re.findall(r"[\d.]+", colour)[:3])) / 3

@@ -10,6 +10,7 @@ import tyro
 from sibling_replay.cli.options import by_default
 from sibling_replay.files import write_whole
 from sibling_replay.microscope import text as microscope_text
+from sibling_replay.microscope.ladder import climb, parse_ladder
 from sibling_replay.microscope.page import json_of, page_of
 from sibling_replay.microscope.transitions import Reading, read_transitions
 from sibling_replay.microscope.view import view_of
@@ -22,6 +23,7 @@ GroupBy = Annotated[
 Key = Annotated[
     str | None, by_default("not used", "{auto,exact,grid:BINS,simhash:BITS,kmeans:CENTRES,PATH}")
 ]
+LadderOf = Annotated[tuple[str, ...], by_default("none", "MAP:FROM..TO [MAP:FROM..TO ...]")]
 Alpha = Annotated[float | None, by_default("0.6 as in the paper, or a saved buffer's own", "FLOAT")]
 Epsilon = Annotated[float | None, by_default("1e-6 as in the paper", "FLOAT")]
 Gamma = Annotated[float | None, by_default("none: a file with q_next must be given one", "FLOAT")]
@@ -34,6 +36,7 @@ def diagnose(
     beta: float = 0.4,
     group_by: GroupBy = (),
     key: Key = None,
+    ladder: LadderOf = (),
     epsilon: Epsilon = None,
     gamma: Gamma = None,
     batch_size: int = 32,
@@ -55,6 +58,8 @@ def diagnose(
         group_by: Columns whose equal values make siblings.
         key: A map to fit to the file, such as auto, grid:4, simhash:12, kmeans:256 or exact, or an
             encoder file: siblings have one key of it, or one code of its VQ-VAE, and one action.
+        ladder: Key maps to compare on this file, coarse to fine, and to say which to take, as in
+            grid:2..16 simhash:4..16 kmeans:64..1024.
         epsilon: Added to |td_error| to make a priority.
         gamma: Discount per step, to make targets of q_next.
         batch_size: Transitions per update, for which ESS is computed.
@@ -69,10 +74,11 @@ def diagnose(
         raise ValueError(f"--batch-size must be at least 1, got {batch_size}")
     if top < 0:
         raise ValueError(f"--top must not be negative, got {top}")
+    parse_ladder(ladder)
     written = {"--page": page, "--json": json}
     _check_apart({"FILE": file, **{name: path for name, path in written.items() if path}})
     read = read_transitions(file, Reading(alpha, epsilon, gamma, group_by, key))
-    view = view_of(file.name, read, beta, batch_size, top)
+    view = view_of(file.name, read, beta, batch_size, top, climb(read, ladder) if ladder else None)
     if page is not None:
         _write(page, page_of(view))
     if json is not None:

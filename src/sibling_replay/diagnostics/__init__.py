@@ -23,6 +23,13 @@ from sibling_replay.diagnostics.distortion import (
     target_shift,
     variance_bound,
 )
+from sibling_replay.diagnostics.granularity import (
+    Entries,
+    Granularity,
+    RareOutcome,
+    granularity,
+    rare_outcome,
+)
 from sibling_replay.diagnostics.microscope import (
     EXACT_KEY,
     Findings,
@@ -51,9 +58,12 @@ __all__ = [
     "OUTCOME_FIELDS",
     "RULES",
     "Census",
+    "Entries",
     "Findings",
+    "Granularity",
     "GroupFinding",
     "OutcomeFinding",
+    "RareOutcome",
     "Summary",
     "Verdict",
     "action_l1",
@@ -66,6 +76,7 @@ __all__ = [
     "examine",
     "examine_transitions",
     "expected_ess",
+    "granularity",
     "halves",
     "heterogeneous",
     "huber_minimiser",
@@ -77,6 +88,7 @@ __all__ = [
     "positions_of",
     "prioritized_target_shift",
     "range_bound",
+    "rare_outcome",
     "selection_ratio",
     "shift_terms",
     "split_test",

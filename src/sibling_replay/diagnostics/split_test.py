@@ -18,6 +18,7 @@ FALSE_DISCOVERIES = 0.01  # share of the groups called heterogeneous that are no
 LEAST_CHILD = 5  # entries: with fewer, the chi-square law of the statistic is off
 _DIRECTIONS = 6  # in which a group is split
 _ROWS = 1_000  # from which directions of wide observations are found
+_CHUNK = 2**22  # numbers at a time
 
 
 def split_test(groups: ArrayLike, children: ArrayLike, values: ArrayLike) -> F64:
@@ -64,16 +65,24 @@ def positions_of(obs: ArrayLike, action: ArrayLike | None = None) -> F64:
     parts = [np.asarray(obs)]
     if action is not None and np.asarray(action).dtype.kind == "f":
         parts.append(np.asarray(action))
-    flat = [part.reshape(len(part), -1).astype(np.float64) for part in parts]
-    x = np.concatenate(flat, axis=1)
-    if x.shape[1] <= _DIRECTIONS:
-        return x
-    spread = x.std(axis=0)
-    x = (x - x.mean(axis=0)) * np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
-    some = x[np.arange(min(_ROWS, len(x))) * len(x) // min(_ROWS, len(x))]
+    rows = [part.reshape(len(part), -1) for part in parts]
+
+    def taken(which: I64 | slice) -> F64:
+        return np.concatenate([part[which].astype(np.float64) for part in rows], axis=1)
+
+    count = len(rows[0])
+    if sum(part.shape[1] for part in rows) <= _DIRECTIONS:
+        return taken(slice(None))
+    some = taken(np.arange(min(_ROWS, count)) * count // min(_ROWS, count))
+    spread = some.std(axis=0)
+    scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
+    some = (some - some.mean(axis=0)) * scale
     # The eigenvectors of the rows' products: images have more dimensions than rows are needed.
     _, vectors = np.linalg.eigh(some @ some.T)
-    return np.asarray(x @ (some.T @ vectors[:, -_DIRECTIONS:]))
+    directions = (some.T @ vectors[:, -_DIRECTIONS:]) * scale[:, None]
+    step = max(1, _CHUNK // len(scale))
+    chunks = [taken(slice(i, i + step)) @ directions for i in range(0, count, step)]
+    return np.concatenate(chunks)
 
 
 def _columns(array: ArrayLike, entries: int) -> NDArray[np.generic]:

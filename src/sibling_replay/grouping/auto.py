@@ -31,7 +31,7 @@ EXACT_ENOUGH = 0.05  # G / N up to which equal observations are taken
 _FEW_DIMS = 6  # that a grid can fill
 _SMALL = 16 * 16  # pixels of an image that need not be made smaller
 _WINDOWS = (11, 8)  # rows and columns of what larger ones are made
-_BINS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256, 512, 1_024)
+BINS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256, 512, 1_024)
 _MOST_BITS, _MOST_CENTRES = 40, 1_024
 _CHOSEN = "chosen/"  # before the names of the chosen map's arrays
 
@@ -203,21 +203,23 @@ def _groups_per_entry(groups: NDArray[np.int64]) -> float:
     return (int(groups.max()) + 1) / groups.size
 
 
+def of_small_images(inner: FittableMap, obs: Any, action: Any) -> FittableMap:
+    """A map of small images where they are large, else the map itself."""
+    images = [leaf.values.shape[1:] for leaf in leaves_of(obs, action) if is_image(leaf)]
+    large = any(math.prod(sorted(size)[-2:]) > _SMALL for size in images)
+    return Downscale(_WINDOWS, None, inner) if large else inner
+
+
 def _ladders(
     leaves: Sequence[Leaf], obs: Any, action: Any, most_groups: float, seed: int
 ) -> dict[str, Iterator[FittableMap]]:
     """Maps that suit observations, by kind, the likeliest kind first."""
-    shape: tuple[int, int] | None = None
-    images = [leaf.values.shape[1:] for leaf in leaves if is_image(leaf)]
-    if any(math.prod(sorted(size)[-2:]) > _SMALL for size in images):
-        shape = _WINDOWS
 
     def fitted(inner: FittableMap) -> FittableMap:
-        whole = inner if shape is None else Downscale(shape, None, inner)
-        return whole.fit(obs, action)
+        return of_small_images(inner, obs, action).fit(obs, action)
 
     def grids() -> Iterator[FittableMap]:
-        for bins in _BINS:
+        for bins in BINS:
             yield Grid(bins).fit(obs, action)
 
     def hashes() -> Iterator[FittableMap]:
@@ -232,7 +234,7 @@ def _ladders(
             k *= 2
 
     dims = sum(math.prod(leaf.values.shape[1:]) for leaf in leaves)
-    if images:
+    if any(map(is_image, leaves)):
         return {"KMeans": centres(), "SimHash": hashes()}
     if dims <= _FEW_DIMS:
         return {"Grid": grids(), "SimHash": hashes(), "KMeans": centres()}

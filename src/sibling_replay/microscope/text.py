@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from sibling_replay.microscope.ladder_view import LadderView
 from sibling_replay.microscope.view import (
     ESS_NOTE,
     SAMPLE_NOTE,
@@ -55,6 +56,8 @@ def _parts(view: Diagnosis) -> Iterator[RenderableType]:
             yield from _group(rank, group, view.target)
     else:
         yield Text("In no group does PER bend the frequencies of outcomes.")
+    if view.ladder is not None:
+        yield from _ladder(view.ladder)
     yield ""
     yield Text("What SAMPLE would change", style="bold")
     for note in (SAMPLE_NOTE, ESS_NOTE):
@@ -77,6 +80,21 @@ def _tv_table(bins: tuple[TvBin, ...]) -> Table:
     for each in bins:
         table.add_row(each.label, each.groups, each.draws, "█" * round(_BAR * each.share))
     return table
+
+
+def _ladder(view: LadderView) -> Iterator[RenderableType]:
+    yield ""
+    yield Text("A ladder of key maps", style="bold")
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+    for place, name in enumerate(view.columns):
+        table.add_column(name, justify="right" if place else "left", no_wrap=True)
+    for row in view.rows:
+        name, *cells = row.cells
+        mark = " *" if row.taken else ""
+        table.add_row(name + mark, *cells, style="bold" if row.taken else None)
+    yield Padding.indent(table, 2)
+    for note in (f"* {view.taken}", *view.notes):
+        yield Padding.indent(Text(note), 2)
 
 
 def _group(rank: int, group: GroupView, target: str) -> Iterator[RenderableType]:

@@ -20,6 +20,8 @@ from sibling_replay.diagnostics import (
     summarize,
 )
 from sibling_replay.diagnostics.summary import TV_EDGES
+from sibling_replay.microscope.ladder import Ladder
+from sibling_replay.microscope.ladder_view import LadderView, ladder_view
 from sibling_replay.microscope.transitions import Transitions
 from sibling_replay.microscope.words import FLAGS, label_of, percent, shown_number, signed
 from sibling_replay.terminal import printable
@@ -76,11 +78,17 @@ class Diagnosis:
     tv_bins: tuple[TvBin, ...]
     target: str  # what shifts are of
     groups: tuple[GroupView, ...]
+    ladder: LadderView | None  # of maps, if one was asked for
     data: dict[str, Any]  # the numbers themselves, for JSON
 
 
 def view_of(
-    title: str, read: Transitions, beta: float = 0.4, batch_size: int = 32, top: int = 10
+    title: str,
+    read: Transitions,
+    beta: float = 0.4,
+    batch_size: int = 32,
+    top: int = 10,
+    ladder: Ladder | None = None,
 ) -> Diagnosis:
     """Examine transitions and say what was found."""
     findings = examine_transitions(
@@ -119,6 +127,7 @@ def view_of(
             _group(read.columns, label, group, target)
             for label, group in zip(labels, worst, strict=True)
         ),
+        ladder=None if ladder is None else ladder_view(ladder),
         data={
             "file": title,
             "sources": list(sources),
@@ -128,6 +137,7 @@ def view_of(
                 {"label": label, **asdict(group)}
                 for label, group in zip(labels, worst, strict=True)
             ],
+            **({} if ladder is None else {"ladder": ladder.data()}),
         },
     )
 
