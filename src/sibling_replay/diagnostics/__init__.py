@@ -46,6 +46,7 @@ from sibling_replay.diagnostics.minibatch import (
 from sibling_replay.diagnostics.split_test import (
     halves,
     heterogeneous,
+    mixed_draws,
     positions_of,
     split_test,
 )
@@ -82,6 +83,7 @@ __all__ = [
     "huber_minimiser",
     "judge",
     "mean_target",
+    "mixed_draws",
     "most_distorted",
     "outcome_numbers",
     "outcome_tv",

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sibling_replay.diagnostics.split_test import halves, heterogeneous, split_test
+from sibling_replay.diagnostics.split_test import mixed_draws
 from sibling_replay.grouping.support import explained, support_of_groups
 
 F64 = NDArray[np.float64]
@@ -78,7 +78,6 @@ def granularity(groups: NDArray[np.int64], entries: Entries) -> Granularity:
     mass = np.bincount(groups, entries.masses)
     support = support_of_groups(groups)
     kept = support.groups_per_entry
-    p = split_test(groups, halves(groups, entries.positions), entries.tested)
     return Granularity(
         groups=support.groups,
         groups_per_entry=kept,
@@ -90,7 +89,7 @@ def granularity(groups: NDArray[np.int64], entries: Entries) -> Granularity:
         explained_priority=explained(groups, entries.masses),
         explained_reward=explained(groups, entries.rewards),
         explained_end=explained(groups, entries.ends),
-        heterogeneous_draws=float(mass[heterogeneous(p)].sum() / mass.sum()),
+        heterogeneous_draws=mixed_draws(groups, entries.masses, entries.positions, entries.tested),
     )
 
 

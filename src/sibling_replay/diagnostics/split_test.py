@@ -1,12 +1,11 @@
 """Is a group one thing? A rank test of its entries, split by where they lie inside the group.
 
-Targets have heavy tails: tests of means miss what they are looking for, so ranks are compared
-(Kruskal-Wallis), and many groups are judged at once at a false-discovery rate (Benjamini-Hochberg).
+Targets have heavy tails: tests of means miss what they are looking for, so ranks are compared, as
+normal scores (van der Waerden), and many groups are judged at once at a false-discovery rate
+(Benjamini-Hochberg).
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +14,9 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 
 FALSE_DISCOVERIES = 0.01  # share of the groups called heterogeneous that are not
-LEAST_CHILD = 5  # entries: with fewer, the chi-square law of the statistic is off
+LEAST_CHILD = 5  # entries of a child: with fewer, the law of the statistic is off
+LEAST_VARIED = 2  # of them that do not have the commonest value, if it has its share of these
+_TELLING = 0.05  # p-value up to which other groups speak for a split
 _DIRECTIONS = 6  # in which a group is split
 _ROWS = 1_000  # from which directions of wide observations are found
 _CHUNK = 2**22  # numbers at a time
@@ -25,18 +26,32 @@ def split_test(groups: ArrayLike, children: ArrayLike, values: ArrayLike) -> F64
     """[G] p-values, groups in ascending order: whether values differ between a group's children.
 
     groups: [N].
-    children: [N], or [N, S] for S ways to split. The least of S p-values counts S-fold.
-    values: [N], or [N, V] for V values, in the same way.
+    children: [N], or [N, S] for S ways to split.
+    values: [N], or [N, V] for V values.
 
-    Children of fewer than 5 entries are left out; NaN for a group that has no two others.
+    Of several p-values for a group the least counts, divided by its share of the level: half of the
+    level is spread evenly, half by how often a split and value told something in the *other* groups
+    (a weighted Bonferroni correction; of a single group, the plain one).
+    A child takes part if it has at least 5 entries, and at least 2 of the entries without the
+    group's commonest value would be its share: rewards that are nearly all equal need larger
+    groups. NaN for a group that has no two such children.
     """
     _, group = np.unique(np.asarray(groups), return_inverse=True)
     splits, tested = (_columns(array, group.size) for array in (children, values))
-    found = [_kruskal_wallis(group, child, value) for child in splits.T for value in tested.T]
-    p = np.array(found).reshape(len(found), -1)
-    tries = np.count_nonzero(~np.isnan(p), axis=0)
-    least = np.min(np.where(np.isnan(p), np.inf, p), axis=0, initial=np.inf)
-    return np.where(tries > 0, np.minimum(1.0, least * np.maximum(tries, 1)), np.nan)
+    scored = [_normal_scores(group, value) for value in tested.T]
+    p = np.array([_differences(group, child, *found) for child in splits.T for found in scored])
+    least = np.min(np.where(np.isnan(p), np.inf, p / _level_shares(p)), axis=0)
+    return np.where(np.isinf(least), np.nan, np.minimum(1.0, least))
+
+
+def _level_shares(p: F64) -> F64:
+    """[tests, G] which sum to one over the tests of a group, and do not depend on its p-values, so
+    that its false positives stay those of the level."""
+    tested = ~np.isnan(p)
+    told = p <= _TELLING
+    votes = tested * (1 + np.count_nonzero(told, axis=1, keepdims=True) - told)
+    even, by_others = (share / np.maximum(share.sum(axis=0), 1) for share in (tested, votes))
+    return np.where(tested, (even + by_others) / 2, 1.0)
 
 
 def heterogeneous(p_values: ArrayLike, rate: float = FALSE_DISCOVERIES) -> NDArray[np.bool_]:
@@ -59,16 +74,32 @@ def halves(groups: ArrayLike, positions: ArrayLike) -> NDArray[np.bool_]:
     return where > np.stack(means, axis=1)
 
 
+def mixed_draws(
+    groups: ArrayLike, masses: ArrayLike, positions: ArrayLike, values: ArrayLike
+) -> float:
+    """The share of draws by mass from groups whose values differ by where entries lie.
+
+    groups, masses: [N]. positions: [N, S]. values: [N], or [N, V].
+    """
+    _, group = np.unique(np.asarray(groups), return_inverse=True)
+    drawn = np.bincount(group, np.asarray(masses, dtype=np.float64))
+    mixed = heterogeneous(split_test(group, halves(group, positions), values))
+    return float(drawn[mixed].sum() / drawn.sum())
+
+
 def positions_of(obs: ArrayLike, action: ArrayLike | None = None) -> F64:
     """[N, S] where entries lie: the dimensions themselves, or of more than 6 the 6 principal
-    directions of the standardised ones. Actions that are real numbers are dimensions, too."""
+    directions of the standardised ones. Actions that are real numbers are dimensions, too. What is
+    not finite counts as zero."""
     parts = [np.asarray(obs)]
     if action is not None and np.asarray(action).dtype.kind == "f":
         parts.append(np.asarray(action))
     rows = [part.reshape(len(part), -1) for part in parts]
 
     def taken(which: I64 | slice) -> F64:
-        return np.concatenate([part[which].astype(np.float64) for part in rows], axis=1)
+        found: F64 = np.concatenate([part[which].astype(np.float64) for part in rows], axis=1)
+        np.nan_to_num(found, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
+        return found
 
     count = len(rows[0])
     if sum(part.shape[1] for part in rows) <= _DIRECTIONS:
@@ -92,54 +123,46 @@ def _columns(array: ArrayLike, entries: int) -> NDArray[np.generic]:
     return found.reshape(entries, -1)
 
 
-def _kruskal_wallis(group: I64, child: NDArray[np.generic], value: NDArray[np.generic]) -> F64:
-    """[G] p-values of one split and one value; `group` is numbered from 0."""
-    groups = int(group.max()) + 1
-    _, label = np.unique(child, return_inverse=True)
-    cells, cell = np.unique(group * (int(label.max()) + 1) + label, return_inverse=True)
-    kept = np.bincount(cell)[cell] >= LEAST_CHILD
-    group, cell, value = group[kept], cell[kept], value[kept]
-    size = np.bincount(cell, minlength=cells.size)
-    owner = cells // (int(label.max()) + 1)
-    children = np.bincount(owner[size > 0], minlength=groups)
+def _normal_scores(group: I64, value: NDArray[np.generic]) -> tuple[F64, I64]:
+    """[N] what normal numbers of these ranks inside their groups would be, of equal values one; and
+    [G] how many entries do not have the commonest value of their group."""
+    from scipy.special import ndtri  # slow to import
 
-    ranks = _ranks(group, value)
-    entries = np.bincount(group, minlength=groups)
-    ranks -= ((entries + 1) / 2)[group]
-    sums = np.bincount(cell, ranks, minlength=cells.size)
-    between = np.bincount(owner, sums**2 / np.maximum(size, 1), minlength=groups)
-    total = np.bincount(group, ranks**2, minlength=groups)
-    # With ranks that equal values share, this ratio is the statistic corrected for ties.
-    varied = total > 0
-    statistic = np.where(varied, (entries - 1) * between / np.where(varied, total, 1.0), 0.0)
-    p = np.full(groups, np.nan)
-    for count in np.unique(children[children >= 2]).tolist():
-        p[children == count] = _chi_square_tail(statistic[children == count], count - 1)
-    return p
-
-
-def _ranks(group: I64, value: NDArray[np.generic]) -> F64:
-    """[n] ranks from 1 inside groups; equal values share their mean rank."""
-    if group.size == 0:
-        return np.zeros(0)
     order = np.lexsort((value, group))
     g, v = group[order], value[order]
-    changes = np.flatnonzero(np.append(True, (g[1:] != g[:-1]) | (v[1:] != v[:-1])))
-    runs = np.diff(np.append(changes, g.size))
-    first = np.searchsorted(g, g[changes])  # where the run's group begins
-    ranks = np.empty(group.size)
-    ranks[order] = np.repeat(changes - first + (runs + 1) / 2, runs)
-    return ranks
+    begins = np.flatnonzero(np.append(True, (g[1:] != g[:-1]) | (v[1:] != v[:-1])))
+    ties = np.diff(np.append(begins, g.size))
+    size = np.bincount(group)
+    first = np.cumsum(size) - size  # where a group begins
+    owner = g[begins]
+    ranks = begins - first[owner] + (ties + 1) / 2  # from 1
+    scores = np.empty(group.size)
+    scores[order] = np.repeat(ndtri(ranks / (size[owner] + 1)), ties)
+    commonest = np.zeros_like(size)
+    np.maximum.at(commonest, owner, ties)
+    return scores, size - commonest
 
 
-def _chi_square_tail(x: F64, dof: int) -> F64:
-    """P(X > x): the closed forms of 1 and 2 degrees of freedom, and a term for every two more."""
-    half = x / 2
-    if dof % 2:
-        tail = np.array([math.erfc(math.sqrt(h)) for h in half.tolist()])
-    else:
-        tail = np.exp(-half)
-    logs = np.log(half, out=np.full(half.size, -np.inf), where=half > 0)
-    for k in range(2 - dof % 2, dof, 2):  # from k degrees of freedom to k + 2
-        tail = tail + np.exp(k / 2 * logs - half - math.lgamma(k / 2 + 1))
-    return np.asarray(np.minimum(tail, 1.0))
+def _differences(group: I64, child: NDArray[np.generic], scores: F64, varied: I64) -> F64:
+    """[G] p-values of one split and one value; `group` is numbered from 0."""
+    from scipy.special import betainc
+
+    groups = varied.size
+    _, label = np.unique(child, return_inverse=True)
+    labels = int(label.max()) + 1
+    cells, cell = np.unique(group * labels + label, return_inverse=True)
+    owner, size = cells // labels, np.bincount(cell)
+    share = size / np.bincount(group)[owner]
+    tested = (size >= LEAST_CHILD) & (share * varied[owner] >= LEAST_VARIED)
+    children = np.bincount(owner, tested, groups)
+    entries = np.bincount(owner, tested * size, groups)
+    means = np.bincount(owner, tested * np.bincount(cell, scores), groups) / np.maximum(entries, 1)
+    away = scores - means[group]
+    between = np.bincount(owner, tested * np.bincount(cell, away) ** 2 / size, groups)
+    total = np.bincount(group, tested[cell] * away**2, groups)
+    p = np.full(groups, np.nan)
+    fit = (children >= 2) & (total > 0)
+    within = np.clip(1.0 - between[fit] / total[fit], 0.0, 1.0)
+    # The law of this share where scores are normal: of an F test.
+    p[fit] = betainc((entries[fit] - children[fit]) / 2, (children[fit] - 1) / 2, within)
+    return p
