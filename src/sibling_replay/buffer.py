@@ -111,6 +111,7 @@ class ReplayBuffer(Sampling):
             self.strategy.name,
             warn=needs.groups and keying.awaited is None,
             mapped=isinstance(self._key, KeyMap),
+            mixes=keying.maps and (needs.other_outcomes or needs.averages),
         )
 
     @classmethod
@@ -194,8 +195,10 @@ class ReplayBuffer(Sampling):
         """Fit the map to what is stored, and group all of it anew, once there is enough."""
         if self._fitting.due is None or len(self) < self._fitting.due:
             return
+        told = self._statistics.told
         try:
             self._regroup(self._fitting.fitted(self._memory, self.capacity))
+            self._statistics.told = told  # once, however often it chooses
         except ValueError as error:  # NaN, say, which equal observations may have
             self._fitting.due = None
             warnings.warn(f"siblings stay those of {self._key!r}: {error}", stacklevel=3)

@@ -98,7 +98,7 @@ class Sampling(ABC):
         batch = self._replay.draw(self._memory, batch_size, beta, self._uniforms)
         self._unseen -= 1
         if self._unseen == 0:
-            self._unseen = self._statistics.look(batch, len(self), self.capacity)
+            self._unseen = self._statistics.look(batch, self._memory, self.capacity)
         return batch
 
     def draw_statistics(self) -> dict[str, float]:
