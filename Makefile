@@ -20,7 +20,7 @@ help:
 	@echo "make golden      every recorded draw, weight and value again, bit for bit"
 	@echo "make lint        ruff and mypy"
 	@echo "make bench       our buffer beside cpprb, Tianshou and TorchRL (builds their environments)"
-	@echo "make bench-train the compiled trainer beside its floor and the torch trainer"
+	@echo "make bench-train the compiled trainers beside their floors, the torch trainer and SB3"
 	@echo "make bench-minatar a MinAtar training step in parts, beside a plain DQN loop"
 	@echo "make bench-hosts training steps in SB3, TorchRL, Tianshou and RLlib, with their replay and ours"
 
@@ -90,8 +90,9 @@ bench: install
 	$(BIN)/python benchmarks/setup_peers.py
 	$(BIN)/python benchmarks/replay.py
 
-bench-train: install
+bench-train: install $(VENV)-sb3/installed
 	$(BIN)/python benchmarks/train.py
+	$(VENV)-sb3/bin/python benchmarks/vector.py
 
 bench-minatar: install
 	$(BIN)/python benchmarks/minatar_step.py

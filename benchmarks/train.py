@@ -32,9 +32,9 @@ import numpy as np
 import torch
 from numba import njit
 
+from sibling_replay.training.adam import adam_pass
 from sibling_replay.training.config import paper_config
 from sibling_replay.training.tabular.loop import advance
-from sibling_replay.training.tabular.network import adam_pass
 from sibling_replay.training.tabular.trainer import new_run
 from sibling_replay.training.torch.reference import set_up
 
