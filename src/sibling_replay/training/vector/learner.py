@@ -51,7 +51,7 @@ class CompiledDoubleDQN:
         self.grad_clip = grad_clip
         self.updates = 0
         self.last_loss = float("nan")  # mean of the last update
-        self.signals: dict[str, NDArray[Any]] = {}  # of the last update, for strategies that ask
+        self._last: Any = None  # targets and errors of the last update
         self._loss = LOSSES[loss]
         self._through = through_time_limits
         self._one_hot: NDArray[Any] | None = None
@@ -69,7 +69,7 @@ class CompiledDoubleDQN:
         if self._one_hot is not None:
             rows: NDArray[Any] = self._one_hot[np.asarray(obs) - self._first]
             return rows
-        return np.ascontiguousarray(obs).reshape(len(obs), -1)
+        return obs if obs.ndim == 2 else np.ascontiguousarray(obs).reshape(len(obs), -1)
 
     def greedy(self, obs: Any) -> int:
         """The action of largest value; of equal ones the first."""
@@ -96,12 +96,18 @@ class CompiledDoubleDQN:
         if needed > len(self._network.rows):
             self._make_room(2 * needed)
         net = self._network
-        ended = outcomes.terminated
-        if not self._through:
-            ended = ended | outcomes.truncated
-        discount = np.where(ended, 0.0, self.gamma).astype(net.theta.dtype)
         targets = np.empty(len(next_obs), net.theta.dtype)
-        write_targets(net, obs, next_obs, outcomes.reward, discount, targets)
+        write_targets(
+            net,
+            obs,
+            next_obs,
+            outcomes.reward,
+            outcomes.terminated,
+            outcomes.truncated,
+            self.gamma,
+            self._through,
+            targets,
+        )
         targets = batch.average(targets)  # eq. 12
         errors = np.empty(len(obs), net.theta.dtype)
         self.updates += 1
@@ -117,13 +123,17 @@ class CompiledDoubleDQN:
             self.grad_clip,
             errors,
         )
-        self.signals = {"target": targets, "value": targets - errors}
+        self._last = targets, errors
         return errors
 
     def signals_for(self, buffer: ReplayBuffer) -> dict[str, NDArray[Any]]:
         """What a buffer's strategy needs to know of the last update beside its TD errors."""
         wanted = buffer.strategy.needs.signals
-        return {name: self.signals[name] for name in wanted} if wanted else {}
+        if not wanted:
+            return {}
+        targets, errors = self._last
+        found = {"target": targets, "value": targets - errors}
+        return {name: found[name] for name in wanted}
 
     def move_target(self, share: float = 1.0) -> None:
         """target += share (online - target): a hard update, or a soft one."""

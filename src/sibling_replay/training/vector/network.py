@@ -151,9 +151,10 @@ def values_of(net, theta, rows):
 
 
 @njit(**_ENTRY)
-def write_targets(net, obs, next_obs, reward, discount, targets):
+def write_targets(net, obs, next_obs, reward, terminated, truncated, gamma, through, targets):
     """Go forward with the entries [B] and the outcomes [M] of a batch, and write each outcome's
-    Double-DQN target (eq. 11): r + discount Q_target(s', argmax_a Q(s', a))."""
+    Double-DQN target (eq. 11): r + gamma (1 - d) Q_target(s', argmax_a Q(s', a)). A truncated
+    outcome is an end (d = 1) unless targets go `through` time limits."""
     size, outcomes = obs.shape[0], next_obs.shape[0]
     for b in range(size):
         for k in range(obs.shape[1]):
@@ -170,7 +171,9 @@ def write_targets(net, obs, next_obs, reward, discount, targets):
         for action in range(1, values.shape[1]):
             if values[size + m, action] > values[size + m, best]:
                 best = action
-        targets[m] = net.theta.dtype.type(reward[m]) + discount[m] * beyond[m, best]
+        targets[m] = reward[m]
+        if not (terminated[m] or (truncated[m] and not through)):
+            targets[m] += net.theta.dtype.type(gamma) * beyond[m, best]
 
 
 @njit(**_FAST)
