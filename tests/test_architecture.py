@@ -36,6 +36,7 @@ ROWS: list[set[str]] = [
         "sampling",
         "buffer",
         "slot_sampler",
+        "slot_values",
     },
     {"testing"},  # the public kit for strategies
     {"training"},

@@ -46,6 +46,7 @@ from sibling_replay.schema import (
     fields_of_env,
     form_of,
 )
+from sibling_replay.slot_values import values_by_slot
 from sibling_replay.staging import as_array
 from sibling_replay.strategies import Strategy
 from sibling_replay.strategies.over_memory import write_batch
@@ -265,22 +266,7 @@ class ReplayBuffer(Sampling):
         if not isinstance(self._replay, ScriptedReplay):
             raise TypeError(f"{self.strategy.name} asks for no values")
         mine = weakref.ref(self)  # not a cycle, which would hold a large buffer for a while
-
-        def by_slot(slots: I64) -> NDArray[np.float64]:
-            buffer = mine()
-            assert buffer is not None
-            wanted = np.asarray(slots)
-            if wanted.size and not 0 <= wanted.min() <= wanted.max() < len(buffer):
-                raise ValueError(f"values are of slots from 0 to {len(buffer) - 1}, not {slots}")
-            columns = buffer._memory.read(wanted.astype(np.int64))
-            found = as_array("values", values(columns["obs"], columns["action"]))
-            if found.shape != wanted.shape or found.dtype.kind not in "fiu":
-                raise ValueError(f"expected {wanted.size} values, got {found.dtype} {found.shape}")
-            if not np.isfinite(found).all():
-                raise ValueError(f"values must be finite, got {found[~np.isfinite(found)][0]}")
-            return found.astype(np.float64)
-
-        self._replay.values = by_slot
+        self._replay.values = values_by_slot(lambda: mine()._memory, values)  # type: ignore[union-attr]
 
     def transitions(self) -> dict[str, NDArray[Any]]:
         """Every stored transition, by slot, as columns (copies)."""
