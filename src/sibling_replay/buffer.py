@@ -107,7 +107,7 @@ class ReplayBuffer(Sampling):
         self._one_action = self._key == "given" and (needs.other_outcomes or needs.averages)
         self._stage = self._staging.stage
         self._plain = len(self._layout.fields) == len(TRANSITION)
-        self._mapped = keying.maps and len(self._fields) == len(TRANSITION)  # but for its key plain
+        self._takes_six = self._staging.takes_six
         self._statistics = DrawStatistics(
             self.strategy.name,
             warn=needs.groups and keying.awaited is None,
@@ -155,11 +155,8 @@ class ReplayBuffer(Sampling):
 
         `group` goes with key="given"; the buffer's own fields are given by name.
         """
-        if self._plain and not extra and group is None:
+        if self._takes_six and not extra and group is None:
             block = self._stage(obs, action, reward, next_obs, terminated, truncated)
-        elif self._mapped and not extra and group is None:
-            key = self._staging.key_of(self._key, obs, action)  # type: ignore[arg-type]
-            block = self._stage(obs, action, reward, next_obs, terminated, truncated, key)
         else:
             further = self._staging.further(extra, group, obs, action, many=False)
             block = self._stage(obs, action, reward, next_obs, terminated, truncated, *further)

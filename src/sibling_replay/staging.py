@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sibling_replay.grouping.kernels import as_truths
 from sibling_replay.grouping.key_map import KeyMap
 from sibling_replay.replay.arrays import U8
 from sibling_replay.replay.payload import Field, Layout
@@ -43,7 +44,8 @@ class Staging:
     """Turns the values of one transition, or columns of several, into a block of a layout.
 
     `names` is the order in which values are given: the six of a transition, the user's own fields,
-    and the stored key, if `key` makes one.
+    and the stored key, if `key` makes one. Of one transition the key is not given where its map
+    writes it itself, from the observation in the block.
     """
 
     def __init__(
@@ -57,16 +59,31 @@ class Staging:
         assert self._names[: len(TRANSITION)] == TRANSITION
         self._fields = layout.fields
         self._key = key
-        self._map = key if isinstance(key, KeyMap) else None  # asking that takes long at every add
-        obs, action = (self._fields[name] for name in ("obs", "action"))
-        self._obs_dtype, self._obs_shape = obs.dtype, obs.shape
-        self._single = (
-            None if self._map is None else self._map.single(obs.dtype, obs.shape, action.dtype)
-        )
+        self._map = key if isinstance(key, KeyMap) else None
         self._extra = tuple(n for n in self._names if n not in (*TRANSITION, GROUP_KEY))
         self.block: U8 = np.zeros(layout.columns(1)[1], dtype=np.uint8)  # used for every transition
+        self._write_key = self._key_writer()
+        self._given = tuple(
+            name for name in self._names if name != GROUP_KEY or self._write_key is None
+        )
+        self.takes_six = self._given == TRANSITION  # one transition, by `stage`
         # Values of one transition, in the order of `names`, to their block.
         self.stage = self._compiled_stage()
+
+    def _key_writer(self) -> Callable[[], None] | None:
+        """What writes the key of the observation in the block, if the map can."""
+        if self._map is None:
+            return None
+        key = self._view(GROUP_KEY).reshape(1, -1)
+        if key.dtype != np.int64:
+            return None
+        return self._map.writer(self._view("obs"), key, self._fields["action"].dtype)
+
+    def _view(self, name: str, dtype: Any = None) -> NDArray[Any]:
+        """A field of the transition in the block."""
+        field, offset = self._fields[name], self._layout.columns(1)[0][name][2]
+        view: NDArray[Any] = np.ndarray(field.shape, dtype or field.dtype, self.block, offset)
+        return view
 
     def _compiled_stage(self) -> Callable[..., U8]:
         """The fast path, written out for the fields there are: a loop over them takes twice as
@@ -75,18 +92,21 @@ class Staging:
         For a transition of images and an integer action it reads
             if (type(v0) is ndarray and v0.dtype is dtype0 and v0.shape == shape0 and ...):
                 pack(block, 0, v1, v0.tobytes(), ...)
+        and after that, where the key is made from the block
+                write_key()
         """
         places, _ = self._layout.columns(1)
-        given = [f"v{place}" for place in range(len(self._names))]
+        given = [f"v{place}" for place in range(len(self._given))]
         known: dict[str, Any] = {
             "ndarray": np.ndarray, "isfinite": isfinite,
             "block": self.block, "slowly": self._stage_slowly,
             "unfit": (struct.error, TypeError, ValueError, OverflowError),
+            "write_key": self._write_key,
         }  # fmt: skip
         code, end = "=", 0
         tests, packed = [], []
-        for name in sorted(self._names, key=lambda name: places[name][2]):
-            field, offset, place = self._fields[name], places[name][2], self._names.index(name)
+        for name in sorted(self._given, key=lambda name: places[name][2]):
+            field, offset, place = self._fields[name], places[name][2], self._given.index(name)
             value = given[place]
             if field.shape:
                 known |= {f"dtype{place}": field.dtype, f"shape{place}": field.shape}
@@ -107,11 +127,15 @@ class Staging:
             code += f"{offset - end}x" + (f"{field.width}s" if field.shape else kind)
             end = offset + field.width
         known["pack"] = struct.Struct(code).pack_into
+        then = ["write_key()"] if self._write_key is not None else []
+        if then and self._fields["obs"].packed:
+            known |= {"as_truths": as_truths, "truths": self._view("obs", np.uint8).reshape(-1)}
+            then.insert(0, "as_truths(truths)")
         exec(  # nothing in it is the caller's: fields appear by number, dtypes and shapes by name
             f"""def stage({", ".join(given)}):
     try:
         if {" and ".join(tests)}:
-            pack(block, 0, {", ".join(packed)})
+            {"; ".join([f"pack(block, 0, {', '.join(packed)})", *then])}
             return block
     except unfit:
         pass
@@ -126,9 +150,11 @@ class Staging:
         """The same for values that need converting, or an error that names the field."""
         columns = [
             self._element(name, value)[np.newaxis]
-            for name, value in zip(self._names, values, strict=True)
+            for name, value in zip(self._given, values, strict=True)
         ]
-        self._fill(self.block, columns, 1)
+        self._fill(self.block, self._given, columns, 1)
+        if self._write_key is not None:
+            self._write_key()
         return self.block
 
     def _element(self, name: str, value: Any) -> NDArray[Any]:
@@ -153,7 +179,7 @@ class Staging:
             columns.append(column)
         count = len(columns[0])
         block = np.zeros(self._layout.columns(count)[1], dtype=np.uint8)
-        self._fill(block, columns, count)
+        self._fill(block, self._names, columns, count)
         return block, count
 
     def _column(self, name: str, value: Any) -> NDArray[Any]:
@@ -167,10 +193,12 @@ class Staging:
             )
         return column
 
-    def _fill(self, block: U8, columns: Sequence[NDArray[Any]], count: int) -> None:
+    def _fill(
+        self, block: U8, names: Sequence[str], columns: Sequence[NDArray[Any]], count: int
+    ) -> None:
         """Write converted columns to their places in a block."""
         places, _ = self._layout.columns(count)
-        for name, column in zip(self._names, columns, strict=True):
+        for name, column in zip(names, columns, strict=True):
             shape, dtype, offset = places[name]
             view: NDArray[Any] = np.ndarray(shape, dtype, block, offset)
             if name == "reward" and not np.isfinite(column).all():
@@ -223,21 +251,13 @@ class Staging:
             )
         if group is not None:
             return (*values, group)
-        if self._map is not None:
-            keyed = self._keys_of if many else self.key_of
-            return (*values, keyed(self._map, obs, action))
-        return values
+        if self._map is None or (self._write_key is not None and not many):
+            return values
+        keyed = self._keys_of if many else self._key_of
+        return (*values, keyed(self._map, obs, action))
 
-    def key_of(self, key: KeyMap, obs: Any, action: Any) -> Any:
+    def _key_of(self, key: KeyMap, obs: Any, action: Any) -> Any:
         """The key of one transition: a map is given observations and actions as they are stored."""
-        if (
-            self._single is not None
-            and type(obs) is np.ndarray
-            and obs.dtype is self._obs_dtype
-            and obs.shape == self._obs_shape
-            and obs.flags.c_contiguous
-        ):
-            return self._single(obs if obs.dtype.kind != "b" else obs.view(np.uint8) != 0)
         return key(
             _as_stored(self._element("obs", obs))[()],
             _as_stored(self._element("action", action))[()],

@@ -51,6 +51,21 @@ def test_grid_cells_are_those_of_searchsorted_and_never_merged() -> None:
     assert refines(found, apart) and refines(apart, found)
 
 
+@pytest.mark.parametrize("bins", [1, 2, 9, 128, 129, 130, 700])
+def test_bins_are_counted_or_searched_alike(bins) -> None:
+    """Edges are counted where they are few, and searched for where they are more."""
+    x = np.random.default_rng(3).integers(900, size=(2_000, 2)).astype(np.float64)
+    x[:, 1] = np.minimum(x[:, 1], 5)  # with fewer edges than the other
+    probes = np.concatenate([x, x - 0.5, x + 0.5, [[-1e300, 1e300], [1e300, -1e300]]])
+    digits, counts = [], []
+    for column, probe in zip(x.T, probes.T, strict=True):
+        edges = np.sort(column)[2_000 * np.arange(1, bins) // bins]
+        edges = np.unique(edges[edges > column.min()])
+        digits.append(np.searchsorted(edges, probe, side="right"))
+        counts.append(edges.size + 1)
+    np.testing.assert_array_equal(Grid(bins).fit(x).keys(probes), digits[0] * counts[1] + digits[1])
+
+
 def test_few_different_values_have_few_bins() -> None:
     x = np.array([[0], [0], [0], [0], [1], [1], [5], [5]])
     assert Grid(8).fit(x).keys(x).tolist() == [0, 0, 0, 0, 1, 1, 2, 2]

@@ -19,10 +19,10 @@ from sibling_replay.grouping import (
     Auto,
     Downscale,
     Exact,
-    FittableMap,
     Grid,
     KMeans,
     NotFitted,
+    RowMap,
     SimHash,
     map_from_state,
     parse_key,
@@ -304,7 +304,7 @@ def test_a_kind_of_ones_own(tmp_path) -> None:
     from dataclasses import dataclass
 
     @dataclass(eq=False, repr=False)
-    class Signs(FittableMap):
+    class Signs(RowMap):
         power: int = 1
 
         def _learn(self, x: Any, unit: Any) -> None:

@@ -13,6 +13,7 @@ from sibling_replay.grouping.fittable import FittableMap, NotFitted
 from sibling_replay.grouping.grid import Grid
 from sibling_replay.grouping.key_map import KeyMap
 from sibling_replay.grouping.kmeans import KMeans
+from sibling_replay.grouping.row_map import RowMap
 from sibling_replay.grouping.saved import map_from_state, parse_key
 from sibling_replay.grouping.simhash import SimHash
 from sibling_replay.grouping.support import Support, support
@@ -38,6 +39,7 @@ __all__ = [
     "KeyChoice",
     "KeyMap",
     "NotFitted",
+    "RowMap",
     "SimHash",
     "Support",
     "choose",

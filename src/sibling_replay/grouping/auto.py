@@ -18,12 +18,12 @@ from sibling_replay.grouping.fittable import (
     Arrays,
     FittableMap,
     check_whole,
-    refuse_not_finite,
 )
 from sibling_replay.grouping.grid import Grid
 from sibling_replay.grouping.key_map import MapState
 from sibling_replay.grouping.kmeans import KMeans
 from sibling_replay.grouping.leaves import Leaf, is_image, leaves_of
+from sibling_replay.grouping.row_map import RowMap
 from sibling_replay.grouping.simhash import SimHash
 from sibling_replay.grouping.support import explained, group_numbers
 
@@ -80,14 +80,8 @@ class Auto(FittableMap):
 
     def fit(self, obs: Any, action: Any = None, priority: ArrayLike | None = None) -> Auto:
         """Choose for a batch of entries. Actions of any kind count, as they tell groups apart."""
-        if self.fitted:
-            raise ValueError(f"{self!r} has chosen and is frozen: make a new one to choose again")
-        leaves = leaves_of(obs, action)
+        leaves = self._leaves_to_fit(obs, action)
         count = len(leaves[0].values)
-        if count == 0:
-            raise ValueError(f"{self!r} cannot be fitted to no observations")
-        for leaf in leaves:
-            refuse_not_finite(leaf.values.reshape(count, -1), leaf.name)
         ladders = _ladders(leaves, obs, action, self.noise * count, self.seed)
         self.chosen, self.choice = choose(ladders, obs, action, priority, self.noise)
         self._form = [leaf.form for leaf in leaves]
@@ -98,30 +92,27 @@ class Auto(FittableMap):
     def is_exact(self) -> bool:
         return self.chosen is not None and self.chosen.is_exact
 
-    def _learn(self, x: NDArray[Any], unit: NDArray[np.int64]) -> None:
-        raise NotImplementedError("the chosen map has learnt")
-
     def keys(self, obs: Any, action: Any = None) -> NDArray[np.int64]:
         if self.chosen is None:
             self._check_form(leaves_of(obs, action))
         assert self.chosen is not None
         return self.chosen.keys(obs, action)
 
-    def single(
-        self, obs: np.dtype[Any], shape: tuple[int, ...], action: np.dtype[Any]
-    ) -> Callable[[NDArray[Any]], Any] | None:
-        return None if self.chosen is None else self.chosen.single(obs, shape, action)
-
-    def _codes(self, x: NDArray[Any]) -> NDArray[np.int64]:
-        raise NotImplementedError("the chosen map makes the keys")
+    def writer(
+        self, obs: NDArray[Any], key: NDArray[np.int64], action: np.dtype[Any]
+    ) -> Callable[[], None] | None:
+        return None if self.chosen is None else self.chosen.writer(obs, key, action)
 
     def state(self) -> MapState:
-        spec, _ = super().state()
+        spec, arrays = super().state()
         if self.chosen is None or self.choice is None:
-            return MapState(spec, {})
-        inner = self.chosen.state()
-        arrays = {_CHOSEN + name: array for name, array in inner.arrays.items()}
-        return MapState({**spec, "chosen": inner.spec, "choice": asdict(self.choice)}, arrays)
+            return MapState(spec, arrays)
+        chosen = self.chosen.state().spec
+        return MapState({**spec, "chosen": chosen, "choice": asdict(self.choice)}, arrays)
+
+    def _arrays(self) -> Arrays:
+        inner = {} if self.chosen is None else self.chosen.state().arrays
+        return {_CHOSEN + name: array for name, array in inner.items()}
 
     def _restore(self, spec: Mapping[str, Any], arrays: Arrays) -> None:
         own = {name.removeprefix(_CHOSEN): array for name, array in arrays.items()}
@@ -204,10 +195,11 @@ def _groups_per_entry(groups: NDArray[np.int64]) -> float:
 
 
 def of_small_images(inner: FittableMap, obs: Any, action: Any) -> FittableMap:
-    """A map of small images where they are large, else the map itself."""
+    """A map of small images where they are large, else the map itself (as is `Auto`, which makes
+    them small on its own)."""
     images = [leaf.values.shape[1:] for leaf in leaves_of(obs, action) if is_image(leaf)]
     large = any(math.prod(sorted(size)[-2:]) > _SMALL for size in images)
-    return Downscale(_WINDOWS, None, inner) if large else inner
+    return Downscale(_WINDOWS, None, inner) if large and isinstance(inner, RowMap) else inner
 
 
 def _ladders(

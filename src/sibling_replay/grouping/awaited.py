@@ -28,17 +28,18 @@ class Awaited(KeyMap):
             refuse_not_finite(leaf.values.reshape(len(leaf.values), -1), leaf.name)
         return np.zeros(len(action), dtype=np.int64)
 
-    def single(
-        self, obs: np.dtype[Any], shape: tuple[int, ...], action: np.dtype[Any]
-    ) -> Callable[[NDArray[Any]], Any] | None:
-        if self.covers(action) or obs == np.float16:
+    def writer(
+        self, obs: NDArray[Any], key: NDArray[np.int64], action: np.dtype[Any]
+    ) -> Callable[[], None] | None:
+        if self.covers(action) or obs.dtype == np.float16:
             return None
+        row = obs.reshape(1, -1)
 
-        def key_of(obs: NDArray[Any]) -> int:
-            refuse_not_finite(obs.reshape(1, -1))
-            return 0
+        def write() -> None:
+            refuse_not_finite(row)
+            key.fill(0)
 
-        return key_of
+        return write
 
     def covers(self, action: np.dtype[Any]) -> bool:
         return self.map.covers(action)

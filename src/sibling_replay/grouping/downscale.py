@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -19,7 +19,8 @@ from sibling_replay.grouping.fittable import (
     refuse_not_finite,
 )
 from sibling_replay.grouping.kernels import cell_means, to_levels
-from sibling_replay.grouping.leaves import Leaf, is_image, joined, units
+from sibling_replay.grouping.leaves import Leaf, is_image, joined, leaves_of, units
+from sibling_replay.grouping.row_map import RowMap, Write
 
 _THEN = "then/"  # before the names of that map's arrays
 _RANGES = "ranges"
@@ -41,7 +42,7 @@ class Downscale(FittableMap):
 
     shape: tuple[int, int] = (11, 8)
     shades: int | None = 8
-    then: FittableMap = field(default_factory=Exact)
+    then: RowMap = field(default_factory=Exact)
     channels: Literal["auto", "first", "last"] = "auto"
 
     def __post_init__(self) -> None:
@@ -53,13 +54,15 @@ class Downscale(FittableMap):
             check_whole(name, count, 1, 4096)
         if self.shades is not None:
             check_whole("shades", self.shades, 2, 256)
-        if not isinstance(self.then, FittableMap) or isinstance(self.then, Downscale):
+        if not isinstance(self.then, RowMap):
             raise TypeError(f"then must be Exact, Grid, SimHash or KMeans, not {self.then!r}")
         if self.channels not in ("auto", "first", "last"):
             raise ValueError(f'channels must be "auto", "first" or "last", not {self.channels!r}')
         self._then = self.then.unfitted()
+        self._ranges = np.zeros((0, 2))  # of each image, the least and the greatest mean
 
-    def _learn_leaves(self, leaves: Sequence[Leaf]) -> None:
+    def fit(self, obs: Any, action: Any = None) -> Downscale:
+        leaves = self._leaves_to_fit(obs, action)
         small = [self._small(leaf) for leaf in leaves]
         images = [cells for leaf, cells in zip(leaves, small, strict=True) if is_image(leaf)]
         if not images:
@@ -67,22 +70,22 @@ class Downscale(FittableMap):
                 "Downscale is for images, of two or three axes, and there are none in observations "
                 f"of shape {', '.join(str(leaf.values.shape[1:]) for leaf in leaves)}"
             )
-        self._learnt = {
-            _RANGES: np.array([[cells.values.min(), cells.values.max()] for cells in images])
-        }
+        self._ranges = np.array([[cells.values.min(), cells.values.max()] for cells in images])
         small = self._shaded(small)
         rows = joined(small)
         self._then._learn(rows, units(small))
         self._then._complete(rows.shape[1])
+        self._form = [leaf.form for leaf in leaves]
+        return self
 
-    def _learn(self, x: NDArray[Any], unit: NDArray[np.int64]) -> None:
-        raise NotImplementedError("whole leaves are learnt from")
+    def keys(self, obs: Any, action: Any = None) -> NDArray[np.int64]:
+        leaves = leaves_of(obs, action)
+        self._check_form(leaves)
+        return self._then._codes(self._matrix(leaves))
 
     def _matrix(self, leaves: Sequence[Leaf]) -> NDArray[Any]:
+        """What `then` sees of a batch."""
         return joined(self._shaded([self._small(leaf) for leaf in leaves]))
-
-    def _codes(self, x: NDArray[Any]) -> NDArray[np.int64]:
-        return self._then._codes(x)
 
     def _small(self, leaf: Leaf) -> Leaf:
         """Means over windows, [n, before, rows, columns, after]; what is no image as it is."""
@@ -109,7 +112,7 @@ class Downscale(FittableMap):
         """Means as whole numbers, if that is wanted."""
         if self.shades is None:
             return list(small)
-        ranges = iter(self._learnt[_RANGES])
+        ranges = iter(self._ranges)
         found = []
         for leaf in small:
             if is_image(leaf):
@@ -122,38 +125,43 @@ class Downscale(FittableMap):
             found.append(leaf)
         return found
 
-    def _single(self, shape: tuple[int, ...]) -> Callable[[NDArray[Any]], Any] | None:
-        (_, (width,)) = self._small_form([["", shape]])[0]
-        inner = self._then._single((1, width))
-        if inner is None or len(shape) < 2:
+    def writer(
+        self, obs: NDArray[Any], key: NDArray[np.int64], action: np.dtype[Any]
+    ) -> Write | None:
+        if not self._suits_writer(obs, action):
             return None
-        before, height, columns, after = self._axes("", shape)
-        cells = (min(self.shape[0], height), min(self.shape[1], columns))
+        before, height, width, after = self._axes("", obs.shape)
+        image = obs.reshape(1, before, height, width * after)
+        cells = (min(self.shape[0], height), min(self.shape[1], width))
         means = np.empty((1, before, *cells, after))
-        flat, line = means.reshape(1, -1), (1, before, height, columns * after)
+        flat = means.reshape(1, -1)
         shades = flat if self.shades is None else np.empty(flat.shape, dtype=np.uint8)
-        low, high = self._learnt[_RANGES][0]
+        inner = self._then._row_writer(shades, key)
+        if inner is None:
+            return None
+        low, high = self._ranges[0]
 
-        def key_of(obs: NDArray[Any]) -> Any:
-            cell_means(obs.reshape(line), after, *cells, means)
+        def write() -> None:
+            cell_means(image, after, *cells, means)
             if self.shades is not None:
-                wrong = int(to_levels(flat, low, high, self.shades, shades))
-                refuse_not_finite(flat, place=wrong)
-            return inner(shades)
+                wrong = to_levels(flat, low, high, self.shades, shades)
+                if wrong >= 0:
+                    refuse_not_finite(flat, place=wrong)
+            inner()
 
-        return key_of
+        return write
 
     # ------------------------------------------------------------------------------- state
 
     def _arrays(self) -> Arrays:
         nested = {_THEN + name: array for name, array in self._then._arrays().items()}
-        return {**self._learnt, **nested}
+        return {_RANGES: self._ranges, **nested} if self.fitted else {}
 
     def _restore(self, spec: Mapping[str, Any], arrays: Arrays) -> None:
-        self._learnt = {name: array for name, array in arrays.items() if name == _RANGES}
         own = {name.removeprefix(_THEN): a for name, a in arrays.items() if name != _RANGES}
         images = sum(len(shape) > 1 for _, shape in spec["form"])
-        check_array(_RANGES, self._learnt.get(_RANGES), np.float64, (images, 2))
+        check_array(_RANGES, arrays.get(_RANGES), np.float64, (images, 2))
+        self._ranges = arrays[_RANGES]
         self._then._restore({"form": self._small_form(spec["form"])}, own)
 
     def _small_form(self, form: Any) -> list[Any]:
@@ -175,5 +183,5 @@ class Downscale(FittableMap):
         self._then._form = self._small_form(self._form)  # only known here
         inner = self._then.coarser(level)
         found = replace(self, then=inner.unfitted())
-        found._learnt, found._form, found._then = self._learnt, self._form, inner
+        found._ranges, found._form, found._then = self._ranges, self._form, inner
         return found

@@ -9,14 +9,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sibling_replay.grouping.fittable import FittableMap
 from sibling_replay.grouping.leaves import Leaf
+from sibling_replay.grouping.row_map import RowMap
 
 _WORD = 8  # bytes of a key's integers
 
 
 @dataclass(eq=False, repr=False)
-class Exact(FittableMap):
+class Exact(RowMap):
     """Siblings have equal observations. There is nothing to fit.
 
     A `ReplayBuffer` compares the observations it stores anyway; elsewhere keys are their bytes.

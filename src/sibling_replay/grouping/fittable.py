@@ -6,7 +6,7 @@ import copy
 import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
@@ -14,12 +14,11 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from sibling_replay.grouping.kernels import first_not_finite, moments
+from sibling_replay.grouping.kernels import first_not_finite
 from sibling_replay.grouping.key_map import KeyMap, MapState
-from sibling_replay.grouping.leaves import ACTION, Leaf, joined, leaves_of, one_row, stacked, units
+from sibling_replay.grouping.leaves import ACTION, Leaf, leaves_of, one_row, stacked
 
 FIT_AFTER = 2_000  # entries of a buffer, from which a map given to it unfitted is fitted
-_CONSTANT = 1e-9  # a standard deviation so small beside the mean is rounding
 
 Arrays = dict[str, NDArray[Any]]
 Self = TypeVar("Self", bound="FittableMap")
@@ -37,7 +36,7 @@ class FittableMap(KeyMap):
     are real numbers are binned together with the observation; others tell siblings apart as they
     are, and are no concern of the map. All values must be finite.
 
-    A map of your own kind is a dataclass of options with `_learn` and `_codes`.
+    A map of your own kind is best a `RowMap`.
     """
 
     kinds: ClassVar[dict[str, type[FittableMap]]] = {}  # by name, for those in files
@@ -48,22 +47,25 @@ class FittableMap(KeyMap):
 
     def __post_init__(self) -> None:
         self._form: list[Any] | None = None  # of the observations it was fitted to
-        self._learnt: Arrays = {}
         self._digest = ""
 
     # ---------------------------------------------------------- what a kind of map defines
 
     @abstractmethod
-    def _learn(self, x: NDArray[Any], unit: NDArray[np.int64]) -> None:
-        """Set `_learnt` from rows [n, d], finite; columns of equal `unit` [d] share their unit."""
+    def fit(self: Self, obs: Any, action: Any = None) -> Self:
+        """Learn from a batch of observations and, where these are real numbers, actions."""
 
     @abstractmethod
-    def _codes(self, x: NDArray[Any]) -> NDArray[np.int64]:
-        """Keys of rows [n, d]."""
+    def keys(self, obs: Any, action: Any = None) -> NDArray[np.int64]:
+        """Whole numbers, [n], or [n, k] where one an entry is not enough."""
 
-    def _complete(self, width: int) -> None:
-        """Check what was learnt, which may come from a damaged file, for rows of `width` columns,
-        and derive from it what `_codes` needs."""
+    @abstractmethod
+    def _arrays(self) -> Arrays:
+        """What was learnt, by name."""
+
+    @abstractmethod
+    def _restore(self, spec: Mapping[str, Any], arrays: Arrays) -> None:
+        """Take over the `spec` and `arrays` of a state, which may come from a damaged file."""
 
     @property
     def levels(self) -> tuple[int, ...]:
@@ -82,13 +84,6 @@ class FittableMap(KeyMap):
         """The map of a level that there is."""
         raise NotImplementedError
 
-    def _same_fit(self: Self, options: Mapping[str, Any], learnt: Arrays) -> Self:
-        """A map of the same fit with other options."""
-        found = type(self)(**{**self.options(), **options})
-        found._learnt, found._form = learnt, copy.deepcopy(self._form)
-        found._complete(self._width(self._form))
-        return found
-
     # --------------------------------------------------------------------------------- fit
 
     @property
@@ -100,18 +95,17 @@ class FittableMap(KeyMap):
         """Entries of a buffer to be fitted from, where it was given unfitted."""
         return FIT_AFTER
 
-    def fit(self: Self, obs: Any, action: Any = None) -> Self:
-        """Learn from a batch of observations and, where these are real numbers, actions."""
+    def _leaves_to_fit(self, obs: Any, action: Any) -> list[Leaf]:
+        """The leaves of a batch, finite, or an error that says why nothing can be learnt."""
         if self.fitted:
             raise ValueError(f"{self!r} is fitted and frozen: make a new one to fit it again")
         leaves = leaves_of(obs, action)
-        if len(leaves[0].values) == 0:
+        count = len(leaves[0].values)
+        if count == 0:
             raise ValueError(f"{self!r} cannot be fitted to no observations")
         for leaf in leaves:
-            refuse_not_finite(leaf.values.reshape(len(leaf.values), -1), leaf.name)
-        self._learn_leaves(leaves)
-        self._form = [leaf.form for leaf in leaves]
-        return self
+            refuse_not_finite(leaf.values.reshape(count, -1), leaf.name)
+        return leaves
 
     def fit_env(
         self: Self, env: gym.Env[Any, Any], steps: int = 10_000, seed: int | None = 0
@@ -134,11 +128,6 @@ class FittableMap(KeyMap):
                 obs, _ = env.reset()
         return self.fit(stacked(seen), stacked(done)) if seen else self.fit([])
 
-    def _learn_leaves(self, leaves: Sequence[Leaf]) -> None:
-        rows = self._matrix(leaves)
-        self._learn(rows, units(leaves))
-        self._complete(rows.shape[1])
-
     def unfitted(self: Self) -> Self:
         """A map with the same options, to be fitted."""
         return type(self)(**self.options())
@@ -159,48 +148,16 @@ class FittableMap(KeyMap):
 
     # -------------------------------------------------------------------------------- keys
 
-    def keys(self, obs: Any, action: Any = None) -> NDArray[np.int64]:
-        leaves = leaves_of(obs, action)
-        self._check_form(leaves)
-        return self._codes(self._matrix(leaves))
-
     def __call__(self, obs: Any, action: Any = None) -> Any:
         return self.keys(one_row(obs), None if action is None else one_row(action))[0]
 
     def covers(self, action: np.dtype[Any]) -> bool:
         return action.kind == "f"
 
-    def single(
-        self, obs: np.dtype[Any], shape: tuple[int, ...], action: np.dtype[Any]
-    ) -> Callable[[NDArray[Any]], Any] | None:
-        if self.covers(action) or self._form != [["", list(shape)]] or obs == np.float16:
-            return None
-        return self._single(shape)
-
-    def _single(self, shape: tuple[int, ...]) -> Callable[[NDArray[Any]], Any] | None:
-        """A fast way to the key of one observation, if there is one."""
-        kernel = self._row_kernel()
-        if kernel is None:
-            return None
-        found, learnt = kernel
-        flat = len(shape) == 1
-
-        def key_of(obs: NDArray[Any]) -> int:
-            key: int = found(obs if flat else obs.reshape(-1), *learnt)
-            if key < 0:
-                refuse_not_finite(obs.reshape(1, -1), place=-1 - key)
-            return key
-
-        return key_of
-
-    def _row_kernel(self) -> tuple[Callable[..., int], tuple[Any, ...]] | None:
-        """A compiled function of one row [d], and what else it takes: the key, or -1 minus the
-        column of a value that is not finite."""
-        return None
-
-    def _matrix(self, leaves: Sequence[Leaf]) -> NDArray[Any]:
-        """What `_learn` and `_codes` see of a batch."""
-        return joined(leaves)
+    def _suits_writer(self, obs: NDArray[Any], action: np.dtype[Any]) -> bool:
+        """Whether keys are of this one array alone, and of a dtype that kernels know."""
+        plain = self._form == [["", list(obs.shape)]] and obs.dtype != np.float16
+        return plain and not self.covers(action)
 
     def _check_form(self, leaves: Sequence[Leaf]) -> None:
         """Refuse observations of another form than those of the fit."""
@@ -244,9 +201,6 @@ class FittableMap(KeyMap):
         spec = {"kind": type(self).__name__, "options": options, "form": self._form}
         return MapState(spec, self._arrays())
 
-    def _arrays(self) -> Arrays:
-        return dict(self._learnt)
-
     @staticmethod
     def from_state(spec: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittableMap:
         """The map of a state. One that does not hold together is refused."""
@@ -258,13 +212,6 @@ class FittableMap(KeyMap):
             found._restore(spec, {name: np.array(array) for name, array in arrays.items()})
             found._form = [[str(name), [int(n) for n in shape]] for name, shape in spec["form"]]
         return found
-
-    def _restore(self, spec: Mapping[str, Any], arrays: Arrays) -> None:
-        self._learnt = arrays
-        self._complete(self._width(spec["form"]))
-
-    def _width(self, form: Any) -> int:
-        return sum(int(np.prod(shape, dtype=np.int64)) for _, shape in form)
 
 
 def _as_plain(value: Any) -> Any:
@@ -293,16 +240,6 @@ def refuse_not_finite(rows: NDArray[Any], name: str = "", place: int | None = No
             f"observations must be finite: dimension {column}{f' of {name}' if name else ''} of "
             f"row {row} is {rows[row, column]}"
         )
-
-
-def standardised(x: NDArray[Any], unit: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Mean and one over the standard deviation of each column; that of a unit is the root mean
-    square of its columns'. Of constant ones it is 0: they are left out."""
-    mean, deviation = moments(x)
-    deviation[deviation <= _CONSTANT * np.abs(mean)] = 0.0
-    squares = np.bincount(unit, deviation**2) / np.bincount(unit)
-    shared = np.sqrt(squares)[unit]
-    return mean, np.divide(1.0, shared, out=np.zeros_like(shared), where=shared > 0.0)
 
 
 def check_array(name: str, array: Any, dtype: type, shape: tuple[int | None, ...]) -> None:

@@ -9,20 +9,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sibling_replay.grouping.fittable import (
-    FittableMap,
-    check_array,
-    check_whole,
-    refuse_not_finite,
-)
-from sibling_replay.grouping.kernels import grid_cell, grid_cells
+from sibling_replay.grouping.fittable import check_array, check_whole
+from sibling_replay.grouping.kernels import grid_cells
+from sibling_replay.grouping.row_map import CompiledMap
 
 _MOST_BINS = 65_536
 _ROOM = 2**62  # for the bins of several dimensions in one integer
 
 
 @dataclass(eq=False, repr=False)
-class Grid(FittableMap):
+class Grid(CompiledMap):
     """Each dimension is cut into bins; siblings are in the same bin of every one.
 
     bins: of each dimension. With 1, all observations are siblings.
@@ -78,32 +74,24 @@ class Grid(FittableMap):
         # Equal edges are one, and one at the least value has nothing below it.
         cut = [np.unique(row[row > low]) for row, low in zip(edges, least, strict=True)]
         used = [place for place, inner in enumerate(cut) if inner.size]
-        self._dims = dims[used]
-        self._starts = np.cumsum([0, *(cut[place].size for place in used)], dtype=np.int64)
-        self._flat = np.concatenate([*(cut[place] for place in used), np.zeros(0)])
-        self._radix = np.diff(self._starts) + 1
+        cut = [cut[place] for place in used]
+        most = max((inner.size for inner in cut), default=0)
+        self._edges_used = np.full((len(used), most), np.inf)
+        for row, inner in zip(self._edges_used, cut, strict=True):
+            row[: inner.size] = inner
+        radix = [inner.size + 1 for inner in cut]
         # Which integer holds a dimension's bin: nothing is merged to fit into one.
-        self._word = np.zeros(len(used), dtype=np.int64)
-        self._words, product = 1, 1
-        for place, radix in enumerate(self._radix.tolist()):
-            if product * radix > _ROOM:
+        word, product = [], 1
+        self._words = 1
+        for count in radix:
+            if product * count > _ROOM:
                 self._words, product = self._words + 1, 1
-            product *= radix
-            self._word[place] = self._words - 1
+            product *= count
+            word.append(self._words - 1)
+        self._columns = np.array([dims[used], radix, word], dtype=np.int64).T.copy()
 
-    def _codes(self, x: NDArray[Any]) -> NDArray[np.int64]:
-        found = np.empty((len(x), self._words), dtype=np.int64)
-        wrong = grid_cells(x, self._dims, self._starts, self._flat, self._radix, self._word, found)
-        refuse_not_finite(x, place=int(wrong))
-        return found[:, 0] if self._words == 1 else found
-
-    def _single(self, shape: tuple[int, ...]) -> Callable[[NDArray[Any]], Any] | None:
-        if self._words == 1:
-            return super()._single(shape)
-        return lambda obs: self._codes(obs.reshape(1, -1))[0]
-
-    def _row_kernel(self) -> tuple[Callable[..., int], tuple[Any, ...]] | None:
-        return grid_cell, (self._dims, self._starts, self._flat, self._radix)
+    def _kernel(self) -> tuple[Callable[..., int], tuple[NDArray[Any], ...]]:
+        return grid_cells, (self._columns, self._edges_used)
 
     @property
     def levels(self) -> tuple[int, ...]:

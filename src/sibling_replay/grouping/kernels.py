@@ -23,6 +23,13 @@ def first_not_finite(x):
 
 
 @njit(cache=True)
+def as_truths(cells):
+    """Make 1 of every byte that is not 0, as NumPy takes those for true as well."""
+    for i in range(cells.size):
+        cells[i] = np.uint8(cells[i] != 0)
+
+
+@njit(cache=True)
 def moments(x):
     """Mean and standard deviation of each column."""
     n, d = x.shape
@@ -40,13 +47,47 @@ def moments(x):
     return mean, np.sqrt(squares / n)
 
 
-# A key of one row is computed by one function, whether the row is alone or in a batch. Those for a
-# single key return -1 minus the column of a value that is not finite; keys are not negative.
+# Keys of rows are written to `out` [n, words]. These kernels return -1, or the place of a value
+# that is not finite. They are called for a batch of one as well: there is no second way to a key.
+
+
+_FEW_EDGES = 128  # that a processor counts, several at a time, faster than it finds one's place
 
 
 @njit(cache=True)
-def _bin(value, edges, low, high):
-    """How many edges are at or below a value, plus `low`."""
+def grid_cells(x, columns, edges, out):
+    """The bin of a column is how many of its edges are at or below the value; bins are the digits
+    of a number of mixed radix.
+
+    columns: [k, 3], of each chosen column its number, how many bins it has, and the word of `out`
+        that its bin goes to; words in ascending order.
+    edges: [k, most], ascending, filled up with infinity.
+    """
+    most = edges.shape[1]
+    for i in range(x.shape[0]):
+        code, word = np.int64(0), np.int64(0)
+        for k in range(columns.shape[0]):
+            value = np.float64(x[i, columns[k, 0]])
+            if not abs(value) < np.inf:
+                return i * x.shape[1] + columns[k, 0]
+            digit = np.int64(0)
+            if most <= _FEW_EDGES:
+                for e in range(most):
+                    digit += np.int64(edges[k, e] <= value)
+            else:
+                digit = _bin(value, edges[k])
+            if columns[k, 2] != word:
+                out[i, word] = code
+                code, word = np.int64(0), columns[k, 2]
+            code = code * columns[k, 1] + digit
+        out[i, word] = code
+    return -1
+
+
+@njit(cache=True)
+def _bin(value, edges):
+    """How many of ascending edges are at or below a value, by halving."""
+    low, high = np.int64(0), np.int64(edges.size)
     while low < high:
         middle = (low + high) >> 1
         if edges[middle] <= value:
@@ -54,35 +95,6 @@ def _bin(value, edges, low, high):
         else:
             high = middle
     return low
-
-
-@njit(cache=True)
-def grid_cells(x, dims, starts, edges, radix, word, out):
-    """The bin of each chosen column is how many of its edges are at or below the value; bins are
-    the digits of a number of mixed radix, in `out` [n, words]. Returns -1, or the place of a value
-    that is not finite."""
-    for i in range(x.shape[0]):
-        for w in range(out.shape[1]):
-            out[i, w] = 0
-        for k in range(dims.size):
-            value = np.float64(x[i, dims[k]])
-            if not abs(value) < np.inf:
-                return i * x.shape[1] + dims[k]
-            digit = _bin(value, edges, starts[k], starts[k + 1]) - starts[k]
-            out[i, word[k]] = out[i, word[k]] * radix[k] + digit
-    return -1
-
-
-@njit(cache=True)
-def grid_cell(row, dims, starts, edges, radix):
-    """The cell of one row, where all bins go into one integer."""
-    code = np.int64(0)
-    for k in range(dims.size):
-        value = np.float64(row[dims[k]])
-        if not abs(value) < np.inf:
-            return -1 - dims[k]
-        code = code * radix[k] + _bin(value, edges, starts[k], starts[k + 1]) - starts[k]
-    return code
 
 
 @njit(cache=True)
@@ -118,19 +130,13 @@ def _hash_row(row, weights, thresholds, sums):
 
 
 @njit(cache=True)
-def hash_one(row, weights, thresholds):
-    """Bit b: on which side of the b-th hyperplane a row lies."""
-    return _hash_row(row, weights, thresholds, np.empty(thresholds.size))
-
-
-@njit(cache=True)
 def hash_all(x, weights, thresholds, out):
-    """The same for many. Returns -1, or the place of a value that is not finite."""
+    """Bit b: on which side of the b-th hyperplane a row lies."""
     sums = np.empty(thresholds.size)
     for i in range(x.shape[0]):
-        out[i] = _hash_row(x[i], weights, thresholds, sums)
-        if out[i] < 0:
-            return i * x.shape[1] - 1 - out[i]
+        out[i, 0] = _hash_row(x[i], weights, thresholds, sums)
+        if out[i, 0] < 0:
+            return i * x.shape[1] - 1 - out[i, 0]
     return -1
 
 
@@ -149,26 +155,20 @@ def _nearest_row(row, weights, bias, sums):
 
 
 @njit(cache=True)
-def nearest_one(row, weights, bias):
+def nearest_all(x, weights, bias, out):
     """The centre of least squared distance, the first of several: |x - c|^2 / 2 is
     bias_c - x @ weights_c, but for what is the same for all centres."""
-    return _nearest_row(row, weights, bias, np.empty(bias.size))
-
-
-@njit(cache=True)
-def nearest_all(x, weights, bias, out):
-    """The same for many. Returns -1, or the place of a value that is not finite."""
     sums = np.empty(bias.size)
     for i in range(x.shape[0]):
-        out[i] = _nearest_row(x[i], weights, bias, sums)
-        if out[i] < 0:
-            return i * x.shape[1] - 1 - out[i]
+        out[i, 0] = _nearest_row(x[i], weights, bias, sums)
+        if out[i, 0] < 0:
+            return i * x.shape[1] - 1 - out[i, 0]
     return -1
 
 
 @njit(cache=True)
 def fold(mean, scale, centres):
-    """What `nearest_one` takes, of rows as they come, for centres of (x - mean) * scale."""
+    """What `nearest_all` takes, of rows as they come, for centres of (x - mean) * scale."""
     k, d = centres.shape
     weights = np.empty((d, k))
     bias = np.zeros(k)
@@ -223,14 +223,14 @@ def lloyd(x, mean, scale, centres, rounds):
     n, d = x.shape
     k = centres.shape[0]
     owner = np.full(n, -1)
-    found = np.empty(n, dtype=np.int64)
+    found = np.empty((n, 1), dtype=np.int64)
     for _ in range(rounds):
         weights, bias = fold(mean, scale, centres)
         nearest_all(x, weights, bias, found)
         moved = False
         for i in range(n):
-            moved |= found[i] != owner[i]
-            owner[i] = found[i]
+            moved |= found[i, 0] != owner[i]
+            owner[i] = found[i, 0]
         if not moved:
             return
         sums = np.zeros((k, d))

@@ -63,11 +63,12 @@ class KeyMap(ABC):
         the action to the key."""
         return False
 
-    def single(
-        self, obs: np.dtype[Any], shape: tuple[int, ...], action: np.dtype[Any]
-    ) -> Callable[[NDArray[Any]], Any] | None:
-        """A fast way to the key of one observation, where there is one: a function of contiguous
-        arrays of this dtype and shape. Buffers take it, and only if actions do not matter."""
+    def writer(
+        self, obs: NDArray[Any], key: NDArray[np.int64], action: np.dtype[Any]
+    ) -> Callable[[], None] | None:
+        """A fast way to one key after the other, where there is one: a function that writes the
+        key of the observation that is in the array `obs` when it is called to the array `key`,
+        [1, k]. Buffers take it, and only if actions of this dtype do not matter."""
         return None
 
     def __call__(self, obs: Any, action: Any) -> Any:

@@ -9,14 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sibling_replay.grouping.fittable import (
-    FittableMap,
-    check_array,
-    check_whole,
-    refuse_not_finite,
-    standardised,
-)
-from sibling_replay.grouping.kernels import fold, lloyd, nearest_all, nearest_one, spread_centres
+from sibling_replay.grouping.fittable import check_array, check_whole
+from sibling_replay.grouping.kernels import fold, lloyd, nearest_all, spread_centres
+from sibling_replay.grouping.row_map import CompiledMap, standardised
 
 _MOST_CENTRES = 65_536
 # Rows a centre that a fit looks at, and that centres start from: more hardly move them.
@@ -25,7 +20,7 @@ _ROUNDS = 12
 
 
 @dataclass(eq=False, repr=False)
-class KMeans(FittableMap):
+class KMeans(CompiledMap):
     """Siblings have the same nearest centre, in centred and scaled observations (those of an image
     share one scale). Centres start by k-means++. Of fewer different observations there are fewer.
     """
@@ -57,14 +52,8 @@ class KMeans(FittableMap):
             raise ValueError(f"{len(centres)} centres of {self.k}")
         self._weights, self._bias = fold(mean, scale, np.ascontiguousarray(centres))
 
-    def _codes(self, x: NDArray[Any]) -> NDArray[np.int64]:
-        found = np.empty(len(x), dtype=np.int64)
-        wrong = nearest_all(x, self._weights, self._bias, found)
-        refuse_not_finite(x, place=int(wrong))
-        return found
-
-    def _row_kernel(self) -> tuple[Callable[..., int], tuple[Any, ...]] | None:
-        return nearest_one, (self._weights, self._bias)
+    def _kernel(self) -> tuple[Callable[..., int], tuple[NDArray[Any], ...]]:
+        return nearest_all, (self._weights, self._bias)
 
 
 def _some(x: NDArray[Any], count: int, rng: np.random.Generator) -> NDArray[Any]:

@@ -9,21 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sibling_replay.grouping.fittable import (
-    FittableMap,
-    check_array,
-    check_whole,
-    refuse_not_finite,
-    standardised,
-)
-from sibling_replay.grouping.kernels import hash_all, hash_one, projections
+from sibling_replay.grouping.fittable import check_array, check_whole
+from sibling_replay.grouping.kernels import hash_all, projections
+from sibling_replay.grouping.row_map import CompiledMap, standardised
 
 _MOST_BITS = 62  # in one integer
 _OFF_CENTRE = 0.3  # the share of fitted observations on one side of a hyperplane, at the least
 
 
 @dataclass(eq=False, repr=False)
-class SimHash(FittableMap):
+class SimHash(CompiledMap):
     """Siblings lie on the same side of each of `bits` random hyperplanes.
 
     Directions are drawn for centred and scaled observations (those of an image share one scale),
@@ -61,14 +56,8 @@ class SimHash(FittableMap):
         check_array("weights", self._learnt["weights"], np.float64, (width, self.bits))
         check_array("thresholds", self._learnt["thresholds"], np.float64, (self.bits,))
 
-    def _codes(self, x: NDArray[Any]) -> NDArray[np.int64]:
-        found = np.empty(len(x), dtype=np.int64)
-        wrong = hash_all(x, self._learnt["weights"], self._learnt["thresholds"], found)
-        refuse_not_finite(x, place=int(wrong))
-        return found
-
-    def _row_kernel(self) -> tuple[Callable[..., int], tuple[Any, ...]] | None:
-        return hash_one, (self._learnt["weights"], self._learnt["thresholds"])
+    def _kernel(self) -> tuple[Callable[..., int], tuple[NDArray[Any], ...]]:
+        return hash_all, (self._learnt["weights"], self._learnt["thresholds"])
 
     @property
     def levels(self) -> tuple[int, ...]:
