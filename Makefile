@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 HOSTS := sb3 torchrl tianshou rllib
 
 .PHONY: help install reproduce report test test-long test-ray test-browser test-integrations lint bench bench-train bench-minatar \
-	bench-hosts golden clean $(HOSTS:%=test-%)
+	bench-hosts bench-keys golden clean $(HOSTS:%=test-%)
 
 help:
 	@echo "make reproduce   the paper's OutlierBandit and TwoChains comparison, beside the published numbers"
@@ -22,6 +22,7 @@ help:
 	@echo "make bench       our buffer beside cpprb, Tianshou and TorchRL (builds their environments)"
 	@echo "make bench-train the compiled trainers beside their floors, the torch trainer and SB3"
 	@echo "make bench-minatar a MinAtar training step in parts, beside a plain DQN loop"
+	@echo "make bench-keys  what the key maps cost: add, batches, rekey, bytes an entry"
 	@echo "make bench-hosts training steps in SB3, TorchRL, Tianshou and RLlib, with their replay and ours"
 
 install: $(VENV)/installed
@@ -96,6 +97,9 @@ bench-train: install $(VENV)-sb3/installed
 
 bench-minatar: install
 	$(BIN)/python benchmarks/minatar_step.py
+
+bench-keys: install
+	$(BIN)/python benchmarks/keys.py
 
 # TorchRL's own prioritized replay, which ours is timed beside, needs its extension; ours does not.
 $(VENV)-torchrl/extension: $(VENV)-torchrl/installed benchmarks/build_torchrl_extension.py
