@@ -259,7 +259,10 @@ def test_the_package_has_an_encoder_of_the_papers_size_for_every_game() -> None:
         (("reproduce", "minatar", "--device", "cuda:99"), "device 'cuda:99': "),
         (("reproduce", "minatar", "--gpu-share", "0"), "--gpu-share must be in (0, 1]"),
         (("reproduce", "minatar", "--encoders", "nowhere"), "no encoder file or directory"),
-        (("reproduce", "exact", "--condition", "clean"), "--condition is for the study minatar"),
+        (
+            ("reproduce", "exact", "--condition", "clean"),
+            "--condition is for the study keys or minatar",
+        ),
         (("reproduce", "grid", "--select-lr"), "--select-lr is for the study minatar"),
         (("reproduce", "testing", "--encoders", "."), "--encoders is for the study minatar"),
         (("reproduce", "testing", "--device", "cuda"), "--device is for the study minatar"),

@@ -22,6 +22,9 @@ def linear(start: float, end: float, over: int, t: int) -> float:
     return start + (end - start) * (t / over)
 
 
+_linear = linear.py_func  # from Python, without the way into compiled code
+
+
 @dataclass(frozen=True, kw_only=True)
 class LearningSettings:
     """Settings of every learner. Steps are environment steps unless the comment says otherwise."""
@@ -50,11 +53,11 @@ class LearningSettings:
 
     def beta(self, update: int) -> float:
         """Importance exponent of an update, counted from 0 (the paper: 0.4 toward 1)."""
-        return float(linear(self.beta_start, self.beta_end, self.beta_updates, update))
+        return float(_linear(self.beta_start, self.beta_end, self.beta_updates, update))
 
     def epsilon(self, step: int) -> float:
         """Exploration rate of an environment step, counted from 0."""
-        return float(linear(self.epsilon_start, self.epsilon_end, self.epsilon_decay_steps, step))
+        return float(_linear(self.epsilon_start, self.epsilon_end, self.epsilon_decay_steps, step))
 
     def updates_after(self, step: int) -> int:
         """How many updates follow a step, counted from 1."""

@@ -170,7 +170,7 @@ SECTION = Section(
     "key map makes help, and what does it do where nothing is to be corrected?",
     (
         TableEntry(
-            "keys",
+            "keys-results",
             "Not in the paper",
             "Uniform, PER and SAMPLE by key maps",
             "Mean ± standard error over seeds 100-109; differences in AUC with 95 % paired "
