@@ -16,6 +16,7 @@ from sibling_replay.envs import GAMES
 from sibling_replay.running.jobs import Checkable
 from sibling_replay.running.runner import Tally
 from sibling_replay.studies import all_studies, study_named
+from sibling_replay.studies.keys.declared import ENVS
 from sibling_replay.studies.study import Choice, Study
 from sibling_replay.training.config import ENVIRONMENTS, METHODS
 
@@ -24,7 +25,7 @@ Env = Annotated[
     tyro.conf.arg(
         aliases=("--game",),
         help=f"Only these environments, of {', '.join(ENVIRONMENTS)}; or of {', '.join(GAMES)} "
-        "in `minatar`; letters in any case.",
+        f"in `minatar`; or of {', '.join(ENVS)} in `keys`; letters in any case.",
         help_behavior_hint="(default: all)",
     ),
 ]
@@ -40,10 +41,10 @@ Method = Annotated[
 Seeds = Annotated[
     tuple[int, ...],
     tyro.conf.arg(
-        help="These seeds instead of the paper's. Runs with other seeds than the paper's are kept, "
-        "but are no part of the comparison with it.",
-        help_behavior_hint="(default: the paper's: 0-9; 1-10 for FrozenLake in `exact`; 0-4 in "
-        "`minatar`; 0 and 1 in `testing`)",
+        help="These seeds instead of the study's own. Runs with other seeds are kept, but are no "
+        "part of its comparisons.",
+        help_behavior_hint="(default: the study's own: 0-9; 1-10 for FrozenLake in `exact`; 0-4 in "
+        "`minatar`; 100-109 in `keys`; 0 and 1 in `testing`)",
     ),
 ]
 Conditions = Annotated[
@@ -55,8 +56,8 @@ Settings = Annotated[
         name="set",
         metavar="NAME=VALUE [NAME=VALUE ...]",
         help="Settings of your own for every chosen run, such as learning_rate=1e-4, hidden=128 or "
-        "(minatar) tail_magnitude=60. Their ids and `table` name them, and no comparison with the "
-        "paper counts them. A name that there is not is refused with the list of those there are.",
+        "(minatar) tail_magnitude=60. Their ids and `table` name them, and no comparison "
+        "counts them. A name that there is not is refused with the list of those there are.",
         help_behavior_hint="(default: the study's)",
     ),
 ]
@@ -84,7 +85,7 @@ def reproduce(
     """Run what is missing of a study; rerun it after any interruption.
 
     Args:
-        condition: minatar: only these training rewards.
+        condition: minatar, keys: only these training rewards.
         steps: Length of each run in environment steps; the same as --set steps=...
         select_lr: minatar: choose learning rates as the paper did, by AUC over its grid on the
             clean games, instead of taking the paper's.

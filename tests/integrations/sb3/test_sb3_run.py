@@ -11,6 +11,7 @@ from sibling_replay.integrations.sb3_run import _model, train_sb3
 from sibling_replay.training.gym_config import GymConfig
 
 SHORT = GymConfig(
+    learner="sb3",
     env="CartPole-v1",
     method="SAMPLE",
     key="grid:4",
