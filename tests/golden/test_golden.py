@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import re
@@ -51,7 +52,9 @@ def test_tables_of_the_report_are_what_they_were(tmp_path: Path) -> None:
     for path in golden:
         assert (tmp_path / "tables" / path.name).read_text() == path.read_text(), path.name
     page = (tmp_path / "index.html").read_text()
-    assert text_of(page) == (TABLES / "page.txt").read_text()
+    then, now = (TABLES / "page.txt").read_text().splitlines(), text_of(page).splitlines()
+    changes = difflib.SequenceMatcher(a=then, b=now, autojunk=False).get_opcodes()
+    assert {kind for kind, *_ in changes} <= {"equal", "insert"}, "chapters may come, none changes"
     assert plots_of(page) == (TABLES / "plots.sha256").read_text().strip()
 
 
