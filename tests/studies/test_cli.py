@@ -397,4 +397,17 @@ def test_environments_and_strategies_of_ones_own_by_module(tmp_path, capsys, mon
     assert row["method"][0] == "own_replay:Newest" and row["env"][0] == "own_envs:Heavy-v0"
     assert row["updates"][0] == 501 and row["final_return"][0] > 5.0
     assert run("table", "train", "--runs", "runs") == 0
-    assert "steps=1500, hidden=8-8" in " ".join(capsys.readouterr().out.split())
+    assert "steps=1500, hidden_layers=8-8" in " ".join(capsys.readouterr().out.split())
+
+
+def test_runs_with_and_without_a_table_stand_in_one_list(tmp_path, capsys):
+    """Once a column had two types in them, and no command read both."""
+    out = ("--runs", str(tmp_path))
+    assert run("train", "--env", "TwoChains", "--method", "PER", "--steps", "1200", *out) == 0
+    assert run("train", "--env", "CartPole-v1", "--method", "PER", "--steps", "1200", *out) == 0
+    capsys.readouterr()
+    assert run("table", "train", *out) == 0
+    said = capsys.readouterr().out
+    assert "TwoChains" in said and "CartPole-v1" in said
+    assert run("collect", "train", *out, "--results", str(tmp_path / "results")) == 0
+    assert store.load_file(tmp_path / "results" / "train.parquet").height == 2

@@ -90,7 +90,7 @@ def test_same_actions_same_slots_same_values(method: str, env: str) -> None:
     for step in setup.steps(config):
         if step.number % 100 == 1:
             record(run, draws, min(step.number + 99, STEPS), groups, slots)
-        assert groups[step.number] == step.obs * n_actions + step.action, step.number
+        assert groups[step.number] == step.transition.obs * n_actions + step.transition.action
         if step.batch is not None:
             updates += 1
             np.testing.assert_array_equal(slots[step.number], step.batch.slots, str(step.number))

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 from sibling_replay import Prioritized, SiblingAverage, SiblingSample, Uniform
-from sibling_replay.checkpoint import StateError, read_state
+from sibling_replay.checkpoint import StateError, read_state, write_state
 from sibling_replay.grouping import Grid
 from sibling_replay.training.dqn import DQN
+from sibling_replay.training.minatar.config import MinAtarConfig
 
 SHORT: dict[str, Any] = {"learning_starts": 100, "capacity": 700, "hidden": (16, 16)}
 
@@ -193,6 +194,34 @@ def test_killed_runs_end_with_the_same_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "killed.npz").read_bytes() == (tmp_path / "whole.npz").read_bytes()
 
 
+def test_learning_on_with_the_same_checkpoint_learns_on(tmp_path: Path) -> None:
+    """It once loaded its own last state, saw that it was done, and did nothing."""
+    options = {"epsilon_decay_steps": 300, "beta_updates": 500}
+    learnt = model(**options).learn(200, checkpoint=tmp_path).learn(200, checkpoint=tmp_path)
+    assert learnt.steps == 400 and same(learnt, model(**options).learn(400))
+    taken_up = model(**options)
+    with pytest.raises(StateError, match=r"a run to step 400, .* learn\(400\) goes on with it"):
+        taken_up.learn(200, checkpoint=tmp_path)
+    assert same(taken_up.learn(400, checkpoint=tmp_path), learnt)
+
+
+def test_a_file_never_causes_an_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "trap.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    model().learn(150).save(tmp_path / "model.npz")
+    header, arrays = read_state(tmp_path / "model.npz")
+    write_state(tmp_path / "other.npz", {**header, "strategy": "trap:Strategy"}, dict(arrays))
+    with pytest.raises(StateError, match="'trap:Strategy', which is not known here"):
+        DQN.load(tmp_path / "other.npz")
+    game = {"env": "Breakout", "condition": "clean", "seed": 0, "learning_rate": 1e-4}
+    assert MinAtarConfig(method="trap:Strategy", **game).method == "trap:Strategy"
+
+
+def test_keys_are_kept_where_nothing_draws_by_them_but_somebody_asked() -> None:
+    assert model(key="grid:2").learn(300).buffer.support().groups < 40
+    assert model().learn(300).buffer.key_kind is None
+
+
 def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
     model().learn(150, checkpoint=tmp_path)
     for options, message in (
@@ -242,7 +271,7 @@ def test_numbers_that_are_none_are_told_with_their_step(part: str, tmp_path: Pat
         ("Pendulum-v1", {}, TypeError, "Discrete actions, .* SAC of Stable-Baselines3"),
         ("CartPole-v1", {"learner": "jax"}, ValueError, "learner must be one of compiled, torch"),
         ("CartPole-v1", {"lr": 1e-3}, TypeError, "unknown settings lr: there are .*learning_rate"),
-        ("CartPole-v1", {"hidden": (0,)}, ValueError, "hidden must be units of layers"),
+        ("CartPole-v1", {"hidden": (0,)}, ValueError, "hidden_layers must be units of layers"),
         ("CartPole-v1", {"key": "grids:4"}, ValueError, "grids"),
         ("CartPole-v1", {"n_envs": 0}, ValueError, "n_envs must be a whole number"),
         ("NoSuch-v0", {}, gym.error.NameNotFound, "NoSuch"),

@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from sibling_replay.training.evaluation import greedy_returns
+from sibling_replay.training.evaluation import LONGEST_EVALUATION, greedy_returns
 
 
 class Countdown(gym.Env[Any, Any]):
@@ -38,3 +38,11 @@ def test_each_is_played_to_its_own_end() -> None:
     envs = [Countdown(steps) for steps in (1, 4, 2)]
     assert greedy_returns(greedy_all, envs, [0, 1, 2]).tolist() == [1.0, 4.0, 2.0]
     assert sizes == [3, 2, 1, 1], "those that have ended are asked no more"
+
+
+def test_an_episode_without_end_is_given_up() -> None:
+    def greedy_all(obs: np.ndarray) -> np.ndarray:
+        return np.zeros(len(obs), np.int64)
+
+    found = greedy_returns(greedy_all, [Countdown(3), Countdown(10**9)], [0, 1])
+    assert found.tolist() == [3.0, float(LONGEST_EVALUATION)]

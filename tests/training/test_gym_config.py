@@ -25,8 +25,11 @@ def config(**changes: Any) -> GymConfig:
         ({"initial": "smallest"}, "initial must be one of"),
         ({"loss": "l1"}, "loss must be one of mse, huber"),
         ({"key": "grids:4"}, "grids"),
-        ({"hidden": "64x64"}, "hidden must be units of layers, as 64-64, got '64x64'"),
-        ({"hidden": "64-0"}, "hidden must be"),
+        (
+            {"hidden_layers": "64x64"},
+            "hidden_layers must be units of layers, as 64-64, got",
+        ),
+        ({"hidden_layers": "64-0"}, "hidden_layers must be"),
         ({"train_every": 0}, "train_every must be an int >= 1"),
         ({"updates_a_round": 0}, "updates_a_round must be an int >= 1"),
         ({"tail_probability": 1.0}, "tail_probability must be in"),
@@ -39,8 +42,8 @@ def test_bad_settings_are_refused_by_name(changes: dict[str, Any], message: str)
 
 
 def test_layers_are_numbers() -> None:
-    assert config(hidden="256").layers == (256,)
-    assert config(hidden="64-32-16").layers == (64, 32, 16)
+    assert config(hidden_layers="256").layers == (256,)
+    assert config(hidden_layers="64-32-16").layers == (64, 32, 16)
 
 
 def test_newcomers_start_as_the_config_says() -> None:

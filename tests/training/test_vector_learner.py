@@ -97,15 +97,16 @@ def values(learner: Any, obs: np.ndarray) -> np.ndarray:
 def check_same_walk(first: tuple[list[Step], Any], second: tuple[list[Step], Any]) -> None:
     updates = 0
     for one, other in zip(first[0], second[0], strict=True):
-        assert (one.number, one.action, one.reward) == (other.number, other.action, other.reward)
-        assert np.array_equal(one.next_obs, other.next_obs)
+        here, there = one.transition, other.transition
+        assert (one.number, here.action, here.reward) == (other.number, there.action, there.reward)
+        assert np.array_equal(here.next_obs, there.next_obs)
         assert (one.batch is None) == (other.batch is None)
         if one.batch is not None:
             updates += 1
             assert np.array_equal(one.batch, other.batch), f"slots of step {one.number}"
             np.testing.assert_allclose(one.td_errors, other.td_errors, rtol=1e-5, atol=1e-7)
     assert updates > 400
-    obs = np.stack([step.next_obs for step in first[0][-50:]])
+    obs = np.stack([step.transition.next_obs for step in first[0][-50:]])
     np.testing.assert_allclose(values(first[1], obs), values(second[1], obs), rtol=1e-5, atol=1e-6)
 
 
@@ -130,8 +131,8 @@ def test_both_learners_walk_the_same_way(name: str) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"loss": "huber", "hidden": "32"},
-        {"hidden": "24-16-8", "train_every": 4, "updates_a_round": 3},
+        {"loss": "huber", "hidden_layers": "32"},
+        {"hidden_layers": "24-16-8", "train_every": 4, "updates_a_round": 3},
         {"tau": 0.05, "target_interval": 2, "grad_clip": 0.3},
         {"through_time_limits": False, "gamma": 0.9},
     ],
@@ -157,7 +158,7 @@ def test_time_limits_are_gone_through_or_not() -> None:
         walk("Acrobot-v1", Uniform(), "compiled", through_time_limits=way)[0]
         for way in (False, True)
     )
-    assert any(step.truncated for step in ends[:700])
+    assert any(step.transition.truncated for step in ends[:700])
     different = [
         one.number
         for one, other in zip(ends, through, strict=True)
@@ -172,7 +173,7 @@ def test_in_single_precision_they_part_by_rounding_alone() -> None:
         for learner in ("torch", "compiled")
     )
     for first, second in zip(one, other, strict=True):
-        assert first.action == second.action
+        assert first.transition.action == second.transition.action
         if first.td_errors is not None:
             np.testing.assert_allclose(first.td_errors, second.td_errors, rtol=2e-3, atol=2e-4)
 
@@ -181,7 +182,7 @@ def test_a_checkpoint_goes_on_bit_for_bit() -> None:
     steps, learner = walk("CartPole-v1", Uniform(), "compiled", dtype=np.float32)
     twin = parts("CartPole-v1", Uniform(), "default", Plan(**SETTINGS), "compiled", np.float32)[1]
     twin.load_arrays(learner.arrays())
-    obs = np.stack([step.next_obs for step in steps[-9:]])
+    obs = np.stack([step.transition.next_obs for step in steps[-9:]])
     assert np.array_equal(learner.values(obs), twin.values(obs))
     assert [learner.greedy(each) for each in obs] == list(learner.greedy_all(obs))
     assert twin.updates == learner.updates == STEPS - 99

@@ -170,8 +170,9 @@ def _without_table(
                 f"--{name.replace('_', '-')} is for environments with a transition table, and "
                 f"{env} is trained without one"
             )
-    if given.get("hidden", "").isdecimal():
-        given["hidden"] = f"{given['hidden']}-{given['hidden']}"
+    if "hidden" in given:
+        units = given.pop("hidden")
+        given["hidden_layers"] = f"{units}-{units}" if units.isdecimal() else units
     given |= settings_of_kind(GymConfig, others, "train")
     if learner is not None:
         given["learner"] = learner

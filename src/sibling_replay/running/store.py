@@ -113,6 +113,8 @@ def _as_present(frame: pl.DataFrame) -> pl.DataFrame:
             first = pl.when(old & of).then("eval_interval").otherwise(there)
             frame = frame.with_columns(first.alias(name))
         frame = frame.drop("eval_interval")
+    if frame.schema.get("hidden") == pl.String:  # what the first runs of `keys` call their layers
+        frame = frame.rename({"hidden": "hidden_layers"})
     return _with_younger(frame)
 
 
@@ -244,7 +246,20 @@ def _each_written(root: Path, studies: Sequence[str]) -> Iterator[pl.DataFrame]:
 
 def load_runs(root: Path, studies: Sequence[str] = ()) -> pl.DataFrame:
     """Every finished run below `root` (a directory of runs, or one collected file), a row each."""
-    return _as_present(_load_written(root, studies))
+    if root.is_file():
+        return _as_present(_load_written(root, studies))
+    kinds: dict[str, list[pl.DataFrame]] = {}  # each under its own names, then all together
+    for row in _each_written(root, studies):
+        kind = row["kind"][0] if "kind" in row.columns else ""
+        kinds.setdefault(kind, []).append(row)
+    if not kinds:
+        raise _nothing(root, studies)
+    return _stack([_as_present(_stack(rows)) for rows in kinds.values()])
+
+
+def _nothing(root: Path, studies: Sequence[str]) -> StoreError:
+    places = ", ".join(str(root / study) for study in studies) or str(root)
+    return StoreError(f"no finished runs below {places}")
 
 
 def _load_written(root: Path, studies: Sequence[str]) -> pl.DataFrame:
@@ -255,8 +270,7 @@ def _load_written(root: Path, studies: Sequence[str]) -> pl.DataFrame:
         return frame.filter(pl.col("study").is_in(studies)) if studies else frame
     rows = list(_each_written(root, studies))
     if not rows:
-        places = ", ".join(str(root / study) for study in studies) or str(root)
-        raise StoreError(f"no finished runs below {places}")
+        raise _nothing(root, studies)
     return _stack(rows)
 
 

@@ -47,7 +47,8 @@ def require_strategy(given: object) -> None:
 
 def find_strategy(name: str) -> type[Strategy]:
     """A strategy by name, or by place as `module:Class`; packages that announce one of that name
-    are imported if need be, and so is the module of a place."""
+    are imported if need be, and so is the module of a place. So the name must be the user's, not
+    that of a file."""
     if ":" in name:
         return _by_place(name)
     if name not in _KINDS:

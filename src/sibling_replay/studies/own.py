@@ -19,6 +19,7 @@ from sibling_replay.studies.study import Choice, Stage
 from sibling_replay.studies.tabular import TabularJob, TabularStudy
 from sibling_replay.training.config import RunConfig, TabularConfig, paper_config
 from sibling_replay.training.gym_config import GymConfig
+from sibling_replay.training.methods import draws_by_siblings
 from sibling_replay.training.results import RunResult
 
 NAME = "train"
@@ -45,7 +46,8 @@ def gym_config(env: str, method: str, seed: int, **settings: Any) -> GymConfig:
     settings say otherwise."""
     steps = settings.get("steps", STEPS)
     schedules = {"epsilon_decay_steps": steps // 5, "beta_updates": steps}
-    usual = {"steps": STEPS, "target_interval": 500, "key": "auto", **schedules}
+    key = "auto" if draws_by_siblings(method) else ""
+    usual = {"steps": STEPS, "target_interval": 500, "key": key, **schedules}
     return GymConfig(env=env, method=method, seed=seed, **{**usual, **settings})
 
 

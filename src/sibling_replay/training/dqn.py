@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import gymnasium as gym
@@ -27,13 +27,20 @@ from sibling_replay import ReplayBuffer, SiblingSample, Strategy
 from sibling_replay.checkpoint import RollingCheckpoint, StateError, read_state, write_state
 from sibling_replay.grouping import parse_key
 from sibling_replay.rng import SEED_BOUND, streams
-from sibling_replay.strategies.registry import find_strategy
 from sibling_replay.training.evaluation import greedy_returns
 from sibling_replay.training.initial import initial_layers
 from sibling_replay.training.interaction import Position, interact
 from sibling_replay.training.made import Made, check_spaces
+from sibling_replay.training.model_state import (
+    Arrays,
+    part_of,
+    refuse_other_end,
+    refuse_other_model,
+    strategy_in,
+    under,
+)
 from sibling_replay.training.reporting import Reporter, Standing
-from sibling_replay.training.settings import NetworkSettings
+from sibling_replay.training.settings import NetworkSettings, settings_by_name
 from sibling_replay.training.vector.learner import CompiledDoubleDQN
 from sibling_replay.training.worlds import Episode
 
@@ -41,10 +48,13 @@ LEARNERS = ("compiled", "torch")
 EXPLORING = 0.2  # of a run: its steps while epsilon falls, unless they are given
 LATE_EPISODES = 100  # whose mean return is shown
 _VERSION = 1  # of the files
+_OBJECT = "object"  # in the place of a key that is no text
+_CHANGING = (  # of a header, while a model learns
+    "steps", "updates", "episodes", "late", "notes", "explore", "evaluate", "settings",
+)  # fmt: skip
 _LEARNING = ("gamma", "learning_rate", "grad_clip", "loss", "through_time_limits")
 
 Callback = Callable[["DQN"], bool | None]
-Arrays = dict[str, NDArray[Any]]
 
 
 class DQN:
@@ -76,7 +86,7 @@ class DQN:
         seed: int | None = None,
         **settings: Any,
     ) -> None:
-        self.settings = _settings(settings)
+        self.settings = settings_by_name(settings)
         self._open = {"epsilon_decay_steps", "beta_updates"} - set(settings)
         self.strategy = SiblingSample() if strategy is None else strategy
         if learner not in LEARNERS:
@@ -88,7 +98,7 @@ class DQN:
         self.observation_space, self.action_space = self.made.spaces
         check_spaces(self.observation_space, self.action_space)
         self.learner: Any = self._new_learner(rng.init)
-        self._key_text = "auto" if key is None else key if isinstance(key, str) else None
+        self._key_text = _key_text(key)
         self.buffer = ReplayBuffer.for_env(
             self.made.any,
             self.settings.capacity,
@@ -145,7 +155,9 @@ class DQN:
         tensorboard: a directory for its files.
         checkpoint: a directory in which the whole state is kept every `checkpoint_seconds`. If this
             process is killed, the same call on a new model goes on from there, and ends with the
-            same bytes as if nothing had happened.
+            same bytes as if nothing had happened. A checkpoint of a run to another step is refused.
+
+        Of several environments, what those behind the last step of a round did is not kept.
         """
         if not isinstance(steps, (int, np.integer)) or isinstance(steps, bool) or steps < 1:
             raise ValueError(f"steps must be a whole number from 1 on, got {steps!r}")
@@ -156,8 +168,7 @@ class DQN:
         with nullcontext() if kept is None else kept.owned():
             saved = None if kept is None else kept.load()
             if saved is not None:
-                self._load_state(*saved)
-                until = saved[0]["until"]
+                self._take_up(*saved, until)
             self._settle_schedules(until - self.steps)
             saved_at = time.monotonic()
             with Reporter(self.steps, until, progress_bar, tensorboard) as reporter:
@@ -202,7 +213,7 @@ class DQN:
                 self._at_rest = (step.number - begun) % len(world.observations) == 0
                 yield step
         except ValueError as error:
-            raise type(error)(f"step {self.steps + 1:,} on {self.made.name}: {error}") from error
+            raise ValueError(f"step {self.steps + 1:,} on {self.made.name}: {error}") from error
 
     def standing(self) -> Standing:
         """Where learning is."""
@@ -282,14 +293,13 @@ class DQN:
         header, arrays = read_state(path)
         if header.get("dqn") != _VERSION:
             raise StateError(f"{path} holds no DQN of this version")
-        strategy = find_strategy(header["strategy"])(**header["options"])
-        if header["key"] is None and key is None:
+        if header["key"] == _OBJECT and key is None:
             raise StateError(f"{path} was saved with a key that is an object: give it as key=")
         if header["env"] is None and env is None:
             raise StateError(f"{path} was saved with an environment without an id: give it as env=")
         model = cls(
             header["env"] if env is None else env,
-            strategy=strategy,
+            strategy=strategy_in(header),
             key=header["key"] if key is None else key,
             learner=header["learner"],
             n_envs=header["n_envs"],
@@ -320,11 +330,11 @@ class DQN:
             "explore": self._explore.bit_generator.state,
             "evaluate": self._evaluate_from.bit_generator.state,
         }
-        return header, _under("learner", self.learner.arrays())
+        return header, under("learner", self.learner.arrays())
 
     def _load_model(self, header: dict[str, Any], arrays: Arrays) -> None:
         self.settings, self._open = NetworkSettings(**header["settings"]), set()
-        self.learner.load_arrays(_part("learner", arrays))
+        self.learner.load_arrays(part_of("learner", arrays))
         self.steps, self.updates = header["steps"], header["updates"]
         self.episodes = header["episodes"]
         self.late = deque((Episode(*each) for each in header["late"]), LATE_EPISODES)
@@ -334,36 +344,28 @@ class DQN:
 
     def _buffer_state(self) -> tuple[dict[str, Any], Arrays]:
         state = self.buffer.state_dict()
-        return state.pop("header"), _under("buffer", state)
+        return state.pop("header"), under("buffer", state)
 
     def _load_buffer(self, header: dict[str, Any], arrays: Arrays) -> None:
-        self.buffer.load_state_dict({"header": header, **_part("buffer", arrays)})
+        self.buffer.load_state_dict({"header": header, **part_of("buffer", arrays)})
 
     def _state(self, until: int) -> tuple[dict[str, Any], Arrays]:
         """All there is, for a checkpoint."""
         header, arrays = self._model_state()
         header["buffer"], of_buffer = self._buffer_state()
         header["world"], of_world = self.made.state()
-        return {**header, "until": until}, {**arrays, **of_buffer, **_under("world", of_world)}
+        return {**header, "until": until}, {**arrays, **of_buffer, **under("world", of_world)}
 
-    def _load_state(self, header: dict[str, Any], arrays: Arrays) -> None:
+    def _take_up(self, header: dict[str, Any], arrays: Arrays, until: int) -> None:
+        """Go on from a checkpoint, unless that is where this model is."""
         own, _ = self._model_state()
-        changing = {
-            "steps", "updates", "episodes", "late", "notes", "explore", "evaluate", "settings",
-        }  # fmt: skip
-        for name in own.keys() - changing:
-            if header.get(name) != own[name]:
-                raise StateError(
-                    f"the checkpoint is of another model: {name} is {header.get(name)!r} there and "
-                    f"{own[name]!r} here"
-                )
-        given = {name: value for name, value in own["settings"].items() if name not in self._open}
-        different = [name for name in given if header["settings"][name] != given[name]]
-        if different:
-            raise StateError(f"the checkpoint is of other settings: {', '.join(different)}")
+        refuse_other_model(header, own, _CHANGING, own["settings"].keys() - self._open)
+        if header["steps"] == self.steps:
+            return
+        refuse_other_end(header, self.steps, until)
         self._load_buffer(header["buffer"], arrays)
         self._load_model(header, arrays)
-        self.made.load_state(header["world"], _part("world", arrays))
+        self.made.load_state(header["world"], part_of("world", arrays))
 
     _at_rest = True  # whether all environments have taken as many steps
 
@@ -378,31 +380,18 @@ class _Plan:
         self.updates_after, self.target_share = settings.updates_after, settings.target_share
 
 
-def _settings(given: dict[str, Any]) -> NetworkSettings:
-    known = [field.name for field in fields(NetworkSettings)]
-    unknown = sorted(set(given) - set(known))
-    if unknown:
-        raise TypeError(f"unknown settings {', '.join(unknown)}: there are {', '.join(known)}")
-    if not isinstance(given.get("hidden", ""), str):
-        given = {**given, "hidden": "-".join(map(str, given["hidden"]))}
-    return NetworkSettings(**given)
-
-
 def _key(key: Any, strategy: Strategy) -> Any:
-    """What the buffer takes for a key."""
-    if key is None or isinstance(key, str):
-        return parse_key(key or "auto") if strategy.needs.groups else "default"
-    return key
+    """What the buffer takes for a key. One that is given to a strategy without groups is kept for
+    `support` and `diagnose`."""
+    if key is None:
+        return parse_key("auto") if strategy.needs.groups else "default"
+    return parse_key(key) if isinstance(key, str) else key
+
+
+def _key_text(key: Any) -> str | None:
+    """A key as a file names it."""
+    return key if key is None or isinstance(key, str) else _OBJECT
 
 
 def _mean(values: list[Any]) -> float:
     return float(np.mean(values)) if values else float("nan")
-
-
-def _under(part: str, arrays: dict[str, Any]) -> Arrays:
-    return {f"{part}/{name}": array for name, array in arrays.items()}
-
-
-def _part(part: str, arrays: Arrays) -> Arrays:
-    start = f"{part}/"
-    return {name.removeprefix(start): x for name, x in arrays.items() if name.startswith(start)}

@@ -63,10 +63,11 @@ def train_gym(
 def new_model(config: GymConfig) -> DQN:
     """The model of a run before its first step."""
     names = [field.name for field in fields(NetworkSettings)]
+    strategy = strategy_of(config)
     return DQN(
         training_env(config),
-        strategy=strategy_of(config),
-        key=config.key or "exact",
+        strategy=strategy,
+        key=config.key or ("exact" if strategy.needs.groups else None),
         learner=config.learner,
         seed=config.seed,
         **{name: getattr(config, name) for name in names},

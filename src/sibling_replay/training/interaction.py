@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sibling_replay import Batch, ReplayBuffer, Strategy
-from sibling_replay.training.worlds import Envs, World
+from sibling_replay.training.worlds import Envs, Transition, World
 
 SIGNALS = ("target", "value")  # what a learner can tell of a row beside its TD error
 
@@ -63,12 +63,7 @@ class Step(NamedTuple):
     """One environment step and the last of the updates that followed it, if any did."""
 
     number: int  # from 1
-    obs: Any
-    action: int
-    reward: float
-    next_obs: Any
-    terminated: bool
-    truncated: bool
+    transition: Transition
     batch: Batch | None
     td_errors: NDArray[Any] | None  # [B] target minus value, before the optimizer step
     position: Position  # where the loop goes on
@@ -116,4 +111,4 @@ def interact(
             if share:
                 learner.move_target(share)
             shown = world.observations[0] if len(actions) == 1 else world.observations
-            yield Step(number, *transition, batch, td_errors, Position(number, updates, shown))
+            yield Step(number, transition, batch, td_errors, Position(number, updates, shown))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -42,6 +43,18 @@ def strategy_of(config: RunConfig) -> Strategy:
         strategy = kind(alpha=config.alpha)
     initial = getattr(config, "initial", strategy.initial)
     return strategy if initial == strategy.initial else replace(strategy, initial=initial)
+
+
+def draws_by_siblings(method: str) -> bool | None:
+    """Whether a method uses groups; None of a strategy that has not been imported. A stored run
+    names its method, so nothing is imported here."""
+    if method.startswith("AVG"):
+        return True
+    module, _, attribute = method.partition(":")
+    kind = KINDS.get(method) or registered().get(method)
+    if attribute and module in sys.modules:
+        kind = getattr(sys.modules[module], attribute, None)
+    return None if kind is None else kind().needs.groups
 
 
 def method_named(name: str) -> str:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
 from numba import njit
 
@@ -72,7 +74,7 @@ class LearningSettings:
 class NetworkSettings(LearningSettings):
     """Settings of a learner with a multilayer perceptron."""
 
-    hidden: str = "64-64"  # units of the hidden layers
+    hidden_layers: str = "64-64"  # units of each
     loss: str = "mse"  # one of LOSSES
     tau: float = 1.0  # how far the target network goes in an update of it; 1 copies
     train_every: int = 1  # steps between rounds of updates
@@ -82,14 +84,14 @@ class NetworkSettings(LearningSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self, "loss", self.loss in LOSSES, f"one of {', '.join(LOSSES)}")
-        layers = re.fullmatch(r"[1-9]\d*(-[1-9]\d*)*", self.hidden)
-        require(self, "hidden", layers is not None, "units of layers, as 64-64")
+        layers = re.fullmatch(r"[1-9]\d*(-[1-9]\d*)*", self.hidden_layers)
+        require(self, "hidden_layers", layers is not None, "units of layers, as 64-64")
         at_least(self, 1, "train_every", "updates_a_round")
         require(self, "tau", 0 < self.tau <= 1, "above 0 and at most 1")
 
     @property
     def layers(self) -> tuple[int, ...]:
-        return tuple(map(int, self.hidden.split("-")))
+        return tuple(map(int, self.hidden_layers.split("-")))
 
     def updates_after(self, step: int) -> int:
         due = step >= self.learning_starts and step % self.train_every == 0
@@ -97,6 +99,19 @@ class NetworkSettings(LearningSettings):
 
     def target_share(self, step: int) -> float:
         return self.tau if step % self.target_interval == 0 else 0.0
+
+
+def settings_by_name(given: Mapping[str, Any]) -> NetworkSettings:
+    """Settings from arguments: `hidden` are the layers as numbers, and an unknown name is refused
+    with the list of those there are."""
+    if "hidden" in given:
+        rest = {name: value for name, value in given.items() if name != "hidden"}
+        given = {**rest, "hidden_layers": "-".join(map(str, given["hidden"]))}
+    known = [field.name for field in fields(NetworkSettings)]
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise TypeError(f"unknown settings {', '.join(unknown)}: there are {', '.join(known)}")
+    return NetworkSettings(**given)
 
 
 def is_int(config: object, name: str) -> bool:

@@ -26,6 +26,11 @@ class Transition(NamedTuple):
     terminated: bool
     truncated: bool
 
+    @property
+    def ended(self) -> bool:
+        """Whether it was the last of its episode."""
+        return self.terminated or self.truncated
+
 
 class Episode(NamedTuple):
     """What an episode that has ended came to."""
@@ -45,7 +50,7 @@ class Tally:
     def note(self, place: int, transition: Transition) -> None:
         self.totals[place] += transition.reward
         self.lengths[place] += 1
-        if transition.terminated or transition.truncated:
+        if transition.ended:
             self.finished.append(Episode(float(self.totals[place]), int(self.lengths[place])))
             self.totals[place] = self.lengths[place] = 0
 
@@ -85,8 +90,7 @@ class Envs:
             _refuse_unfit(next_obs)
             found.append(Transition(obs, action, float(paid), next_obs, terminated, truncated))
             self.tally.note(place, found[-1])
-            ended = terminated or truncated
-            self.observations[place] = env.reset()[0] if ended else next_obs
+            self.observations[place] = env.reset()[0] if found[-1].ended else next_obs
         return found
 
 

@@ -51,7 +51,9 @@ def test_groups_correct_the_tail() -> None:
 
 
 def test_settings_reach_the_model() -> None:
-    model = _model(replace(SHORT, hidden="32-16-8", train_every=4, updates_a_round=2, loss="huber"))
+    model = _model(
+        replace(SHORT, hidden_layers="32-16-8", train_every=4, updates_a_round=2, loss="huber")
+    )
     sizes = [layer.out_features for layer in model.q_net.q_net if hasattr(layer, "out_features")]
     assert sizes == [32, 16, 8, 2]
     assert (model.train_freq.frequency, model.gradient_steps, model.loss) == (4, 2, "huber")

@@ -60,7 +60,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "epsilon_decay_steps": 12_000,
         "epsilon_end": 0.1,
         "batch_size": 128,
-        "hidden": "256-256",
+        "hidden_layers": "256-256",
         "train_every": 4,
         "updates_a_round": 4,
     },

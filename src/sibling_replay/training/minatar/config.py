@@ -20,7 +20,7 @@ from typing import ClassVar
 from sibling_replay.envs import GAMES
 from sibling_replay.grouping import parse_key
 from sibling_replay.training.config import RunConfig
-from sibling_replay.training.methods import strategy_of
+from sibling_replay.training.methods import draws_by_siblings
 from sibling_replay.training.settings import at_least, require
 
 MINATAR_METHODS = ("DDQN", "PER", "SAMPLE")
@@ -62,7 +62,7 @@ class MinAtarConfig(RunConfig):
         for name, choices in (("env", tuple(GAMES)), ("condition", CONDITIONS)):
             require(self, name, getattr(self, name) in choices, f"one of {', '.join(choices)}")
         super().__post_init__()
-        grouped = strategy_of(self).needs.groups
+        grouped = draws_by_siblings(self.method)
         made = bool(self.encoder) or bool(self.key)
         require(self, "encoder", made or not grouped, f"given for {self.method}, or a key")
         require(self, "key", not (self.key and self.encoder), "empty beside an encoder")

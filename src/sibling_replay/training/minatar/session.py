@@ -99,9 +99,9 @@ class Session:
         while self.position.number < until:
             step = next(self._steps)
             self.position = step.position
-            self.episodes += step.terminated or step.truncated
+            self.episodes += step.transition.ended
             if config.diagnostics_every:
-                windows.act(step.action)
+                windows.act(step.transition.action)
                 if step.number % config.diagnostics_every == 0:
                     windows.close(step.number)
             if step.number % config.eval_every_steps == 0:

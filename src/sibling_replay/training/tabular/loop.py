@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sibling_replay.envs import inverse_cdf
 from sibling_replay.replay.index import insert, remove
 from sibling_replay.strategies.recipe import BY_MASS, NOTHING, Recipe
+from sibling_replay.training.evaluation import LONGEST_EVALUATION
 from sibling_replay.training.settings import linear
 from sibling_replay.training.tabular.batch import (
     OutcomeTable,
@@ -38,10 +39,6 @@ _ENTRY: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 # For kernels only (calling one from Python crashes); inlined, which spares copying the descriptors
 # of a hundred arrays per call.
 _KERNEL: dict[str, Any] = {**_ENTRY, "forceinline": True, "no_cpython_wrapper": True}
-
-# Steps after which an evaluation episode is given up: an environment without a time limit may hold
-# a greedy policy for ever.
-LONGEST_EVALUATION = 10_000
 
 CLOCK = np.dtype(
     [

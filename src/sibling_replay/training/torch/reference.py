@@ -23,11 +23,11 @@ from sibling_replay.envs import TabularModel
 from sibling_replay.grouping.key_map import Key
 from sibling_replay.rng import SEED_BOUND, streams
 from sibling_replay.training.config import TabularConfig, gym_id
+from sibling_replay.training.evaluation import LONGEST_EVALUATION
 from sibling_replay.training.initial import Layers, initial_layers
 from sibling_replay.training.interaction import Position, Step, interact
 from sibling_replay.training.methods import strategy_of
 from sibling_replay.training.results import RunResult
-from sibling_replay.training.tabular.loop import LONGEST_EVALUATION
 from sibling_replay.training.torch.dqn import DoubleDQN
 
 IsSuccess = Callable[
@@ -166,7 +166,7 @@ def train_reference(
     episodes = updates = 0
     seed: int | None = setup.eval_seed
     for step in setup.steps(config):
-        ended = step.terminated or step.truncated
+        ended = step.transition.ended
         episodes += ended
         updates += step.batch is not None
         due = ended and episodes % config.eval_every_episodes == 0
