@@ -104,6 +104,24 @@ def test_other_maps_make_siblings_and_go_on_bit_for_bit() -> None:
         replace(small("SAMPLE"), encoder="", key="simhush:4")
 
 
+@pytest.mark.parametrize("method", ["PER", "AVG"])  # one in each learner
+def test_networks_of_another_width(method: str) -> None:
+    config = replace(small(method), hidden=24)
+    if method == "AVG":
+        config = replace(config, encoder="", key="simhash:4")
+    wide, narrow = session(replace(config, hidden=128)), session(config)
+    shapes = [tuple(each.learner.network.hidden.weight.shape) for each in (wide, narrow)]
+    assert shapes == [(128, 3200), (24, 3200)]
+    narrow.advance(150)
+    resumed = session(config)
+    resumed.load_state(*narrow.state())
+    narrow.advance(200)
+    resumed.advance(200)
+    assert bytes_of(resumed) == bytes_of(narrow)
+    with pytest.raises(StateError, match="another config"):
+        wide.load_state(*narrow.state())
+
+
 @pytest.mark.parametrize("method", ["PER", "SAMPLE"])
 def test_killed_at_random_it_ends_with_the_same_bytes(tmp_path: Path, method: str) -> None:
     whole = session(small(method))

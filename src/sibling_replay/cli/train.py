@@ -39,6 +39,7 @@ def train(
     key: Annotated[str | None, by_default("auto where there is no table", "KEY")] = None,
     learner: Annotated[Learner | None, by_default("as the environment is", LEARNERS)] = None,
     alpha: PaperFloat = None,
+    options: Annotated[str | None, by_default("its own", "NAME=VALUE,NAME=VALUE")] = None,
     beta_start: PaperFloat = None,
     beta_end: PaperFloat = None,
     beta_updates: PaperInt = None,
@@ -82,6 +83,7 @@ def train(
             updates_a_round=4 eval_every_steps=5000 condition=mp-tail.
         seed: Of all random streams (paper: 0-9, or 1-10 for FrozenLake).
         alpha: Priority exponent, no unit (paper: 0.6; sweep 0.1, 0.3, 0.6, 1).
+        options: Other options of the strategy, such as every=500 for RANK.
         beta_start: Importance exponent at the first update, no unit (paper: 0.4).
         beta_end: Importance exponent after beta_updates, no unit; equal to beta_start it is fixed
             (paper: 1; sweep fixed at 0, 0.4, 0.7, 1).

@@ -19,7 +19,7 @@ from sibling_replay.studies.study import Choice, Stage
 from sibling_replay.studies.tabular import TabularJob, TabularStudy
 from sibling_replay.training.config import RunConfig, TabularConfig, paper_config
 from sibling_replay.training.gym_config import GymConfig
-from sibling_replay.training.methods import draws_by_siblings
+from sibling_replay.training.methods import check_options, draws_by_siblings
 from sibling_replay.training.results import RunResult
 
 NAME = "train"
@@ -31,6 +31,7 @@ STEPS = 50_000  # of a run on an environment without a table
 def own_run(config: RunConfig) -> Run:
     """Its id names every setting that is not the usual one: the paper's on environments with a
     table, elsewhere the default."""
+    check_options(config)
     if isinstance(config, TabularConfig):
         usual: RunConfig = paper_config(config.env, config.method, config.seed)
         settings = own_settings(config, usual)

@@ -23,7 +23,7 @@ from sibling_replay.running import store
 from sibling_replay.running.jobs import JobFunction
 from sibling_replay.running.runs import Run, own_settings, run_id
 from sibling_replay.training.config import RunConfig
-from sibling_replay.training.methods import method_named
+from sibling_replay.training.methods import check_options, method_named
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class Choice:
 def chosen_run(study: str, usual: RunConfig, choice: Choice, *cell: str) -> Run:
     """A run of a study with the chosen settings, which its id names after its cell."""
     config = replace(usual, **choice.settings)
+    check_options(config)
     return Run(study, run_id(study, config, *cell, *own_settings(config, usual)), config)
 
 

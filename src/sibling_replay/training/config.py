@@ -48,6 +48,25 @@ def subset_size(method: str) -> int | None:
     return int(match.group(1)) if match and match.group(1) else None
 
 
+def options_of(text: str) -> dict[str, str]:
+    """Options of a strategy by name, from `name=value, name=value`."""
+    found: dict[str, str] = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (name and equals and value) or name in found:
+            raise ValueError(f"options are name=value, ..., each once, not {text!r}")
+        found[name] = value
+    return found
+
+
+def refuse_unused_options(text: str) -> None:
+    """Of the compiled trainer, which has one way to normalise and one for newcomers to start."""
+    for name, value in options_of(text).items():
+        usual = {"normalize": "batch", "initial": "largest"}.get(name, value)
+        if value != usual:
+            raise ValueError(f"the compiled trainer has {name}={usual} alone, not {value!r}")
+
+
 CONFIGS: dict[str, type[RunConfig]] = {}
 """Every trainer's own kind of config, by name."""
 
@@ -72,6 +91,7 @@ class RunConfig(LearningSettings):
     steps: int
     eval_episodes: int = 10  # episodes per evaluation
     alpha: float = 0.6
+    options: str = ""  # of the strategy beside alpha, as in "every=500, normalize=buffer"
     diagnostics_every: int = 0  # steps; 0 = off
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -84,6 +104,7 @@ class RunConfig(LearningSettings):
         at_least(self, 1, "steps", "eval_episodes")
         at_least(self, 0, "seed", "diagnostics_every")
         require(self, "alpha", 0 <= self.alpha < math.inf, "non-negative and finite")
+        options_of(self.options)  # refuses what is none
         super().__post_init__()
 
     @property
@@ -137,6 +158,7 @@ class TabularConfig(RunConfig):
         if self.update_all_siblings and not self.method.startswith("AVG"):
             raise ValueError(f"update_all_siblings is for AVG; the method is {self.method!r}")
         at_least(self, 1, "hidden", "eval_every_episodes")
+        refuse_unused_options(self.options)
         kind = registered().get(self.method)
         if ":" in self.method or (kind is not None and kind().recipe is None):
             raise ValueError(

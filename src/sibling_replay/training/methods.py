@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any, get_args, get_type_hints
 
 from sibling_replay import (
     Prioritized,
@@ -18,7 +19,7 @@ from sibling_replay import (
 )
 from sibling_replay.strategies import registered
 from sibling_replay.strategies.registry import find_strategy
-from sibling_replay.training.config import METHODS, RunConfig, subset_size
+from sibling_replay.training.config import METHODS, RunConfig, options_of, subset_size
 
 KINDS: dict[str, Callable[..., Strategy]] = {
     "DDQN": Uniform,
@@ -41,8 +42,50 @@ def strategy_of(config: RunConfig) -> Strategy:
     else:
         kind = KINDS.get(config.method) or find_strategy(config.method)
         strategy = kind(alpha=config.alpha)
-    initial = getattr(config, "initial", strategy.initial)
-    return strategy if initial == strategy.initial else replace(strategy, initial=initial)
+    given = _options(strategy, config)
+    if hasattr(config, "initial"):
+        given["initial"] = config.initial
+    return replace(strategy, **given) if given else strategy
+
+
+def check_options(config: RunConfig) -> None:
+    """Refuse options that the strategy does not have, before anything runs."""
+    if config.options:
+        strategy_of(config)
+
+
+def _options(strategy: Strategy, config: RunConfig) -> dict[str, Any]:
+    """Options as values of the strategy's own types, but for those that are settings themselves."""
+    hints = get_type_hints(type(strategy))
+    settings = {field.name for field in fields(config)}
+    names = [field.name for field in fields(strategy) if field.name not in settings]
+    found = {}
+    for name, value in options_of(config.options).items():
+        if name not in names:
+            own = (
+                " is a setting of its own, not one of the"
+                if name in settings
+                else " is none of the"
+            )
+            raise ValueError(f"{name!r}{own} options of {strategy.name}: {', '.join(names)}")
+        found[name] = _value(name, value, hints[name])
+    return found
+
+
+def _value(name: str, text: str, hint: Any) -> Any:
+    """A text as one of the kinds that an option may be."""
+    kinds = get_args(hint) or (hint,)
+    if text.lower() == "none" and type(None) in kinds:
+        return None
+    if bool in kinds and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        if kind in kinds:
+            try:
+                return kind(text)
+            except ValueError:
+                raise ValueError(f"option {name} must be a number, got {text!r}") from None
+    return text  # one of some words, which the strategy itself checks
 
 
 def draws_by_siblings(method: str) -> bool | None:

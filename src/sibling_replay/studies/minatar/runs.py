@@ -15,7 +15,7 @@ from sibling_replay.envs import GAMES
 from sibling_replay.running.runs import Run, own_settings, run_id
 from sibling_replay.studies.paper.numbers import learning_rates
 from sibling_replay.training.config import RunConfig
-from sibling_replay.training.methods import strategy_of
+from sibling_replay.training.methods import check_options, strategy_of
 from sibling_replay.training.minatar.config import (
     CONDITIONS,
     MINATAR_METHODS,
@@ -121,6 +121,7 @@ def selected_rates(frame: pl.DataFrame) -> dict[tuple[str, str], float]:
 
 def minatar_run(study: str, config: MinAtarConfig) -> Run:
     """A run; its id names the encoder and every setting that is not the paper's."""
+    check_options(config)
     paper = minatar_config(config.env, config.method, config.condition, config.seed, encoder="any")
     encoder = [f"encoder={config.encoder[:8]}"] if config.encoder else []
     settings = own_settings(config, paper, apart=("encoder",))

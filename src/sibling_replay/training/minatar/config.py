@@ -45,6 +45,7 @@ class MinAtarConfig(RunConfig):
     learning_rate: float  # Adam's
     encoder: str = ""  # digest of the frozen encoder that makes the groups; "": none does
     key: str = ""  # another map that makes them, as `parse_key` reads it: auto, simhash:12, ...
+    hidden: int = 128  # units of the layer behind the convolutions
     steps: int = 5_000_000
     capacity: int = 100_000
     learning_starts: int = 5_000
@@ -68,7 +69,7 @@ class MinAtarConfig(RunConfig):
         require(self, "key", not (self.key and self.encoder), "empty beside an encoder")
         if self.key:
             parse_key(self.key)  # refuses what is none
-        at_least(self, 1, "eval_every_steps", "max_episode_steps")
+        at_least(self, 1, "eval_every_steps", "max_episode_steps", "hidden")
         require(self, "sticky", 0 <= self.sticky <= 1, "between 0 and 1")
         require(self, "tail_probability", 0 <= self.tail_probability < 1, "in [0, 1)")
         finite = 0 <= self.tail_magnitude < math.inf

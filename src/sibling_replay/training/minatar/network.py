@@ -11,17 +11,20 @@ from torch.nn import functional as F
 
 
 class MinAtarNetwork(nn.Module):
-    """3x3 convolutions of 16 and 32 channels that keep the 10x10 grid, 128 units, action values.
+    """3x3 convolutions of 16 and 32 channels that keep the 10x10 grid, 128 hidden units (unless
+    others are asked for), action values.
 
     Takes observations as they are, [B, 10, 10, C], and keeps channels last.
     """
 
-    def __init__(self, channels: int, n_actions: int, rng: np.random.Generator) -> None:
+    def __init__(
+        self, channels: int, n_actions: int, rng: np.random.Generator, hidden: int = 128
+    ) -> None:
         super().__init__()
         self.first = nn.Conv2d(channels, 16, 3, padding=1)
         self.second = nn.Conv2d(16, 32, 3, padding=1)
-        self.hidden = nn.Linear(3200, 128)
-        self.values = nn.Linear(128, n_actions)
+        self.hidden = nn.Linear(3200, hidden)
+        self.values = nn.Linear(hidden, n_actions)
         for layer in (self.first, self.second, self.hidden, self.values):
             _initialise(layer, rng)
 

@@ -63,7 +63,8 @@ class Session:
                 f"{config.env} has {channels} channels, and encoder {encoder.digest[:8]} is for "
                 f"games of {encoder.channels}: take one that was trained on {config.env}"
             )
-        self.learner = new_learner(config, MinAtarNetwork(channels, n_actions, rng.init), device)
+        network = MinAtarNetwork(channels, n_actions, rng.init, config.hidden)
+        self.learner = new_learner(config, network, device)
         self.buffer = ReplayBuffer.for_env(
             self.game,
             config.capacity,
@@ -269,7 +270,7 @@ def trained_network(path: Path) -> MinAtarNetwork:
     config = MinAtarConfig.of_written(header["config"])
     game = _game(config)
     sizes = game.observation_space.shape[-1], int(game.action_space.n)  # type: ignore
-    network = MinAtarNetwork(*sizes, np.random.default_rng(0))
+    network = MinAtarNetwork(*sizes, np.random.default_rng(0), config.hidden)
     # learners of other devices store a network by layers, "cpu" as one vector
     of_cpu = header["learner"] == FlatDoubleDQN.__name__
     learner = new_learner(config, network, "cpu" if of_cpu else "cpu:0")
