@@ -34,13 +34,15 @@ $(VENV)/installed: pyproject.toml
 	touch $@
 
 BESIDE_ray := ,minatar
+GROUPS_sb3 := --group worlds
+GROUPS_sbx := --group worlds
 
 # Torch first and pinned: a plain `torch` pulls gigabytes of GPU packages.
 $(VENV)-%/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-$*
 	$(VENV)-$*/bin/pip install --quiet --upgrade pip
 	$(VENV)-$*/bin/pip install --quiet torch==2.13.0
-	$(VENV)-$*/bin/pip install --quiet -e ".[$*$(BESIDE_$*),experiments]" --group test
+	$(VENV)-$*/bin/pip install --quiet -e ".[$*$(BESIDE_$*),experiments]" --group test $(GROUPS_$*)
 	touch $@
 
 reproduce: install
@@ -91,9 +93,9 @@ bench: install
 	$(BIN)/python benchmarks/setup_peers.py
 	$(BIN)/python benchmarks/replay.py
 
-bench-train: install $(VENV)-sb3/installed
+bench-train: install $(VENV)-sbx/installed
 	$(BIN)/python benchmarks/train.py
-	$(VENV)-sb3/bin/python benchmarks/vector.py
+	$(VENV)-sbx/bin/python benchmarks/vector.py
 
 bench-minatar: install
 	$(BIN)/python benchmarks/minatar_step.py

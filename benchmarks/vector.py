@@ -1,11 +1,14 @@
-"""A whole training step on vectors: `DQN` beside SB3's DQN, a plain torch loop, and its own floor.
+"""A whole training step on vectors: `DQN` beside SB3's and SBX's DQN, a plain torch loop, and its
+own floor.
 
 One core, one process, CPU time. The same environment, network, batch and updates a step for all; a
 piece of every contestant is timed in turn, so that whatever else the machine does hits all of them
 alike. The floor is what no learner can do without: the matrix products of one update and a pass of
-Adam (BLAS and compiled loops), and the environment's own step.
+Adam (BLAS and compiled loops), and the environment's own step; each is repeated by itself, so code
+and data are near. A training step takes turns with them, and nothing is near when its turn comes:
+"in turn" is the same floor, one environment step and one update after the other.
 
-    .venv-sb3/bin/python benchmarks/vector.py [--pieces 12] [--out benchmarks/vector.md]
+    .venv-sbx/bin/python benchmarks/vector.py [--pieces 12] [--out benchmarks/vector.md]
 """
 
 # ruff: noqa: E402  (libraries read the number of threads when they are loaded)
@@ -30,12 +33,14 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
+import sbx
 import stable_baselines3
 import torch
 from numba import njit
 from torch import nn
 
 from sibling_replay import Prioritized, SiblingSample, Strategy, Uniform
+from sibling_replay.replay.handles import handle_of, open_table, open_vector
 from sibling_replay.training import DQN
 from sibling_replay.training.adam import adam_pass
 
@@ -51,15 +56,21 @@ class Task(NamedTuple):
     hidden: tuple[int, ...]
     over_sb3: float  # how many times faster than SB3's DQN it must be
     over_loop: float
+    over_sbx: float
     over_floor: float  # how many times its floor it may take
+    over_env: float = 0.0  # and how many times the environment's own step, where that dominates
 
 
 TASKS = (
-    Task("CartPole-v1", (64, 64), 15.0, 10.0, 2.0),
-    Task("Acrobot-v1", (64, 64), 0.0, 0.0, 2.0),
-    Task("CartPole-v1", (256, 256), 0.0, 0.0, 2.0),
+    Task("CartPole-v1", (64, 64), 15.0, 10.0, 3.0, 2.0),
+    Task("Acrobot-v1", (64, 64), 0.0, 0.0, 0.0, 2.0),
+    Task("LunarLander-v3", (64, 64), 0.0, 0.0, 0.0, 2.0, over_env=1.3),
+    Task("CartPole-v1", (256, 256), 0.0, 0.0, 0.0, 2.0),
 )
 Piece = Callable[[], None]
+ACTING = "the environment alone"
+FLOOR = "floor: products, Adam, environment"
+OTHERS = ("SB3's DQN", "SBX's DQN", "a plain torch loop")
 
 
 def ours(task: Task, strategy: Strategy) -> Piece:
@@ -84,8 +95,8 @@ def ours(task: Task, strategy: Strategy) -> Piece:
     return piece
 
 
-def sb3(task: Task) -> Piece:
-    model = stable_baselines3.DQN(
+def sb3(task: Task, library: Any) -> Piece:
+    model = library.DQN(
         "MlpPolicy",
         task.env,
         buffer_size=CAPACITY,
@@ -168,17 +179,24 @@ def plain_loop(task: Task) -> Piece:
 
 
 @njit(cache=True)
-def _products(pairs, theta, mean, square, grad, repeats):
+def _update(handle, shapes, repeats):
+    """The products and Adam of so many updates, on the arrays of a handle."""
     f = np.float32
     coefficients = (f(1), f(0.9), f(0.999), f(0.1), f(1e-3), f(1e-3), f(1), f(1e-8), f(1e-30))
+    n = len(shapes)
+    theta, mean = open_vector(handle, 3 * n, f), open_vector(handle, 3 * n + 1, f)
+    square, grad = open_vector(handle, 3 * n + 2, f), open_vector(handle, 3 * n + 3, f)
     for _ in range(repeats):
-        for left, right, out in pairs:
-            np.dot(left, right, out)
+        for place in range(n):
+            left = open_table(handle, 3 * place, shapes[place, 1], f)
+            right = open_table(handle, 3 * place + 1, shapes[place, 2], f)
+            np.dot(left, right, open_table(handle, 3 * place + 2, shapes[place, 2], f))
         adam_pass(theta, mean, square, grad, coefficients)
 
 
-def floor(task: Task) -> Piece:
-    """The products of an update, Adam, and the environment's step with random actions."""
+def floors(task: Task) -> tuple[Piece, Piece, Piece]:
+    """The environment's step with random actions; that, the products of an update and Adam, each by
+    itself; and in turn."""
     env = gym.make(task.env)
     sizes = [env.observation_space.shape[0], *task.hidden, int(env.action_space.n)]
     shapes = []
@@ -189,38 +207,51 @@ def floor(task: Task) -> Piece:
         if fan_in != sizes[0]:
             shapes.append((BATCH, fan_out, fan_in))  # gradient of the inputs
     rng = np.random.default_rng(0)
-    pairs = tuple(
-        (
-            rng.random((m, k), dtype=np.float32),
-            rng.random((k, n), dtype=np.float32),
-            np.empty((m, n), np.float32),
-        )
+    arrays = [
+        rng.random(shape, dtype=np.float32)
         for m, k, n in shapes
-    )
+        for shape in ((m, k), (k, n), (m, n))
+    ]
     parameters = sum((i + 1) * o for i, o in itertools.pairwise(sizes))
-    vectors = [rng.random(parameters, dtype=np.float32) for _ in range(4)]
+    arrays += [rng.random(parameters, dtype=np.float32) for _ in range(4)]
+    handle, table = handle_of(arrays), np.array(shapes)
     actions = rng.integers(sizes[-1], size=STEPS)
     env.reset(seed=0)
-    _products(pairs, *vectors, 1)
+    _update(handle, table, 1)
 
-    def piece() -> None:
+    def act(action: int) -> None:
+        _, _, terminated, truncated, _ = env.step(action)
+        if terminated or truncated:
+            env.reset()
+
+    def acting() -> None:
         for action in actions:
-            _, _, terminated, truncated, _ = env.step(action)
-            if terminated or truncated:
-                env.reset()
-        _products(pairs, *vectors, STEPS)
+            act(action)
 
-    return piece
+    def apart() -> None:
+        acting()
+        _update(handle, table, STEPS if arrays else 0)  # which keeps the arrays alive
+
+    def in_turn() -> None:
+        for action in actions:
+            act(action)
+            _update(handle, table, 1)
+
+    return acting, apart, in_turn
 
 
 def measure(task: Task, pieces: int) -> dict[str, float]:
     """Median CPU microseconds a step of every contestant."""
+    acting, apart, in_turn = floors(task)
     contestants: dict[str, Piece] = {
-        "floor: products, Adam, environment": floor(task),
+        ACTING: acting,
+        FLOOR: apart,
+        "the same, in turn": in_turn,
         "DQN, uniform": ours(task, Uniform()),
         "DQN, PER": ours(task, Prioritized()),
         "DQN, SAMPLE by Auto": ours(task, SiblingSample()),
-        "SB3's DQN": sb3(task),
+        "SB3's DQN": sb3(task, stable_baselines3),
+        "SBX's DQN": sb3(task, sbx),
         "a plain torch loop": plain_loop(task),
     }
     times: dict[str, list[float]] = {name: [] for name in contestants}
@@ -238,26 +269,32 @@ def report(measured: dict[Task, dict[str, float]], pieces: int) -> tuple[str, bo
         "# CPU time of a whole training step on vectors",
         "",
         f"Batch {BATCH}, one update a step, one core ({platform.machine()}), medians of {pieces} "
-        f"interleaved pieces of {STEPS} steps; SB3 {stable_baselines3.__version__}, torch "
-        f"{torch.__version__}. Written by `make bench-train`.",
+        f"interleaved pieces of {STEPS} steps; SB3 {stable_baselines3.__version__}, SBX "
+        f"{sbx.__version__}, torch {torch.__version__}. In turn: one environment step, one update, "
+        "as in training, where neither finds its code and data near. Written by `make "
+        "bench-train`.",
     ]
     checks = []
     for task, times in measured.items():
-        base = times["floor: products, Adam, environment"]
+        base = times[FLOOR]
         layers = "-".join(map(str, task.hidden))
         lines += ["", f"## {task.env}, {layers}", ""]
-        lines += ["| | us a step | of the floor | SB3's DQN takes | the loop takes |"]
-        lines += ["|---|---:|---:|---:|---:|"]
+        heads = ["us a step", "of the floor", "in turn", *(f"{other} takes" for other in OTHERS)]
+        lines += [f"| | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
         for name, value in times.items():
-            beside = ["", ""]
-            if name.startswith("DQN"):
-                beside = [f"{times[o] / value:.1f} x" for o in ("SB3's DQN", "a plain torch loop")]
-            lines.append(f"| {name} | {value:.1f} | {value / base:.2f} | {' | '.join(beside)} |")
+            ratios = [f"{value / base:.2f}", f"{value / times['the same, in turn']:.2f}"]
+            beside = [f"{times[other] / value:.1f} x" for other in OTHERS]
+            cells = [f"{value:.1f}", *ratios, *(beside if name.startswith("DQN") else [""] * 3)]
+            lines.append(f"| {name} | {' | '.join(cells)} |")
         for name in ("DQN, uniform", "DQN, PER", "DQN, SAMPLE by Auto"):
             where = f"{task.env} {layers}, {name}"
             checks.append((f"{where} over its floor", times[name] / base, "<=", task.over_floor))
         own = times["DQN, uniform"]
-        for what, bound in (("SB3's DQN", task.over_sb3), ("a plain torch loop", task.over_loop)):
+        if task.over_env:
+            what = f"{task.env} {layers}, DQN over the environment's step"
+            checks.append((what, own / times[ACTING], "<=", task.over_env))
+        bounds = (task.over_sb3, task.over_sbx, task.over_loop)
+        for what, bound in zip(OTHERS, bounds, strict=True):
             if bound:
                 ratio = times[what] / own
                 checks.append((f"{task.env} {layers}, {what} over DQN", ratio, ">=", bound))

@@ -99,11 +99,9 @@ def test_a_run_goes_on_from_files_bit_for_bit(name, tmp_path) -> None:
     assert buffer.strategy == OUTSIDE[name]
     going_on = interact(env, second.learner, buffer, config, explore, step.position)
     for ours, theirs in zip(steps, going_on, strict=True):
-        assert (ours.number, ours.action, ours.reward) == (
-            theirs.number,
-            theirs.action,
-            theirs.reward,
-        )
+        assert ours.number == theirs.number
+        assert ours.transition.action == theirs.transition.action
+        assert ours.transition.reward == theirs.transition.reward
         assert np.array_equal(ours.batch.slots, theirs.batch.slots)
     assert np.array_equal(parameters(first.learner), parameters(second.learner))
     assert np.array_equal(first.buffer.probabilities().trained, buffer.probabilities().trained)

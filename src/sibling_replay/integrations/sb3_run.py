@@ -15,14 +15,13 @@ from sibling_replay.integrations.sb3 import SiblingDQN
 from sibling_replay.training.evaluation import greedy_returns
 from sibling_replay.training.gym_config import GymConfig, training_env
 from sibling_replay.training.methods import strategy_of
-from sibling_replay.training.replay_measures import MEASURES, replay_measures
+from sibling_replay.training.replay_measures import measures_of, replay_measures
 from sibling_replay.training.results import RunResult
+from sibling_replay.training.training_clock import TrainingClock
 
 with host("Stable-Baselines3", "sb3"):
     import torch as th
     from stable_baselines3.common.callbacks import BaseCallback
-
-DIAGNOSTICS = ("step", *MEASURES)
 
 
 def train_sb3(config: GymConfig) -> RunResult:
@@ -37,7 +36,8 @@ def train_sb3(config: GymConfig) -> RunResult:
     notes = _Notes(config)
     model.learn(config.steps, notes)
     notes.finish()
-    table = np.array(notes.rows).reshape(-1, len(DIAGNOSTICS))
+    kept = ("step", *measures_of(config.timed))
+    table = np.array(notes.rows).reshape(-1, len(kept))
     return RunResult(
         config,
         np.array(notes.step, np.int64),
@@ -46,7 +46,7 @@ def train_sb3(config: GymConfig) -> RunResult:
         np.full(len(notes.step), np.nan),
         model._episode_num,
         model._n_updates,
-        {name: table[:, place].copy() for place, name in enumerate(DIAGNOSTICS)},
+        {name: table[:, place].copy() for place, name in enumerate(kept)},
     )
 
 
@@ -96,6 +96,7 @@ class _Notes(BaseCallback):  # type: ignore[misc]  # SB3 is not there where type
         self.episode: list[int] = []
         self.score: list[float] = []
         self.rows: list[list[float]] = []
+        self._clock = TrainingClock()
 
     def _on_step(self) -> bool:
         if self.num_timesteps % self._config.eval_every_steps == 0:
@@ -108,13 +109,18 @@ class _Notes(BaseCallback):  # type: ignore[misc]  # SB3 is not there where type
             self._note()
 
     def _note(self) -> None:
+        seconds = [self._clock.seconds] if self._config.timed else []
+        with self._clock.stopped():
+            self._measure(seconds)
+
+    def _measure(self, seconds: list[float]) -> None:
         self.step.append(self.num_timesteps)
         self.episode.append(self.model._episode_num)
         seeds = self._seeds.spawn(1)[0].generate_state(len(self._envs))
         self.score.append(float(greedy_returns(self._greedy_all, self._envs, seeds).mean()))
         storage = self.model.replay_buffer.storage
         measures = replay_measures(storage, self._config.tail_magnitude)
-        self.rows.append([float(self.num_timesteps), *measures])
+        self.rows.append([float(self.num_timesteps), *measures, *seconds])
 
     def _greedy_all(self, obs: NDArray[Any]) -> NDArray[np.int64]:
         with th.no_grad():

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from typing import Any
@@ -39,7 +39,7 @@ from sibling_replay.training.model_state import (
     strategy_in,
     under,
 )
-from sibling_replay.training.reporting import Reporter, Standing
+from sibling_replay.training.reporting import LOOK_EVERY, Reporter, Standing
 from sibling_replay.training.settings import NetworkSettings, settings_by_name
 from sibling_replay.training.vector.learner import CompiledDoubleDQN
 from sibling_replay.training.worlds import Episode
@@ -172,7 +172,9 @@ class DQN:
             self._settle_schedules(until - self.steps)
             saved_at = time.monotonic()
             with Reporter(self.steps, until, progress_bar, tensorboard) as reporter:
-                for _ in self._take_steps(until):
+                looks = LOOK_EVERY if kept is None else 1
+                stops = looks, eval_every, callback_every if callback is not None else 0
+                for _ in self._take_steps(until, [every for every in stops if every]):
                     if reporter.due(self.steps):
                         reporter.report(self.standing())
                     if eval_every and self.steps % eval_every == 0:
@@ -199,19 +201,23 @@ class DQN:
         self.settings = replace(settings, **{name: usual[name] for name in self._open})
         self._open = set()
 
-    def _take_steps(self, until: int) -> Any:
-        """Train, and yield after every environment step."""
+    def _take_steps(self, until: int, stops: list[int]) -> Iterator[None]:
+        """Train, and stop after steps that are a multiple of one of `stops`, and after the last."""
         world, begun = self.made.world(), self.steps
+        stop = _next_stop(begun, until, stops)
         position = Position(self.steps, self.updates, None)
         plan = _Plan(self.settings, until)
         try:
             for step in interact(world, self.learner, self.buffer, plan, self._explore, position):
-                self.steps, self.updates = step.number, step.position.updates
+                self.steps, self.updates = step.number, step.updates
+                if step.number < stop:
+                    continue
                 self.late.extend(world.tally.finished)
                 self.episodes += len(world.tally.finished)
                 world.tally.finished.clear()
-                self._at_rest = (step.number - begun) % len(world.observations) == 0
-                yield step
+                self._at_rest = (step.number - begun) % self.made.size == 0
+                yield
+                stop = _next_stop(self.steps, until, stops)
         except ValueError as error:
             raise ValueError(f"step {self.steps + 1:,} on {self.made.name}: {error}") from error
 
@@ -391,6 +397,10 @@ def _key(key: Any, strategy: Strategy) -> Any:
 def _key_text(key: Any) -> str | None:
     """A key as a file names it."""
     return key if key is None or isinstance(key, str) else _OBJECT
+
+
+def _next_stop(step: int, until: int, stops: list[int]) -> int:
+    return min(until, *(step + every - step % every for every in stops))
 
 
 def _mean(values: list[Any]) -> float:

@@ -45,8 +45,9 @@ class RepeatableEpisodes(gym.Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         self._actions.append(int(action))
-        self._obs, reward, terminated, truncated, info = self.env.step(action)
-        return self._obs, reward, terminated, truncated, info
+        found = self.env.step(action)
+        self._obs = found[0]
+        return found
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Header and arrays for a checkpoint."""

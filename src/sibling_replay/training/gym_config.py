@@ -32,6 +32,7 @@ class GymConfig(RunConfig, NetworkSettings):
     tail_probability: float = 0.02  # of mp-tail
     tail_magnitude: float = 30.0  # of mp-tail, reward units
     eval_every_steps: int = 1_000
+    timed: bool = False  # keep CPU seconds, too, in which no two runs agree
 
     def __post_init__(self) -> None:
         super().__post_init__()

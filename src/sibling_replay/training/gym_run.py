@@ -13,12 +13,12 @@ import numpy as np
 from sibling_replay.training.dqn import DQN
 from sibling_replay.training.gym_config import GymConfig, training_env
 from sibling_replay.training.methods import strategy_of
-from sibling_replay.training.replay_measures import MEASURES, replay_measures
+from sibling_replay.training.replay_measures import measures_of, replay_measures
 from sibling_replay.training.results import RunResult
 from sibling_replay.training.settings import NetworkSettings
+from sibling_replay.training.training_clock import TrainingClock
 
 CHECKPOINT_SECONDS = 60.0
-_POINT = ("step", "episode", "score", *MEASURES)
 
 
 def train_gym(
@@ -30,14 +30,19 @@ def train_gym(
 ) -> RunResult:
     """Run to the end, from the checkpoint if there is one. `observe` is called now and then."""
     model = new_model(config)
+    clock = TrainingClock()
+    kept = measures_of(config.timed)
 
     def note(model: DQN) -> None:
         """A point of the curve, where one is due and not there yet."""
         due = model.steps % config.eval_every_steps == 0 or model.steps == config.steps
         if due and not (model.notes and model.notes[-1][0] == model.steps):
-            returns = model.evaluate(config.eval_episodes, lambda: gym.make(config.env))
-            measures = replay_measures(model.buffer, config.tail_magnitude)
-            model.notes.append([model.steps, model.episodes, float(returns.mean()), *measures])
+            seconds = [clock.seconds] if config.timed else []
+            with clock.stopped():
+                returns = model.evaluate(config.eval_episodes, lambda: gym.make(config.env))
+                measures = replay_measures(model.buffer, config.tail_magnitude)
+            score = float(returns.mean())
+            model.notes.append([model.steps, model.episodes, score, *measures, *seconds])
         observe(model)
 
     model.learn(
@@ -47,7 +52,8 @@ def train_gym(
         checkpoint=checkpoint,
         checkpoint_seconds=checkpoint_seconds,
     )
-    table = dict(zip(_POINT, np.array(model.notes, float).reshape(-1, len(_POINT)).T, strict=True))
+    names = ("step", "episode", "score", *kept)
+    table = dict(zip(names, np.array(model.notes, float).reshape(-1, len(names)).T, strict=True))
     return RunResult(
         config=config,
         eval_step=table["step"].astype(np.int64),
@@ -56,7 +62,7 @@ def train_gym(
         eval_success=np.full(len(model.notes), np.nan),
         episodes=model.episodes,
         updates=model.updates,
-        diagnostics={name: table[name].copy() for name in ("step", *MEASURES)},
+        diagnostics={name: table[name].copy() for name in ("step", *kept)},
     )
 
 

@@ -63,14 +63,17 @@ class Step(NamedTuple):
     """One environment step and the last of the updates that followed it, if any did."""
 
     number: int  # from 1
+    updates: int  # made so far
     transition: Transition
     batch: Batch | None
     td_errors: NDArray[Any] | None  # [B] target minus value, before the optimizer step
-    position: Position  # where the loop goes on
+    world: World
 
-
-def ignore(batch: Batch, td_errors: NDArray[Any]) -> None:
-    """Measure nothing."""
+    @property
+    def position(self) -> Position:
+        """Where the loop goes on; ask before it does."""
+        shown = self.world.observations
+        return Position(self.number, self.updates, shown[0] if len(shown) == 1 else shown)
 
 
 def interact(
@@ -81,7 +84,7 @@ def interact(
     explore: np.random.Generator,
     position: Position,
     *,
-    measure: Callable[[Batch, NDArray[Any]], None] = ignore,
+    measure: Callable[[Batch, NDArray[Any]], None] | None = None,
 ) -> Iterator[Step]:
     """Yields after every step: in a world of several environments, after each one's transition.
 
@@ -90,25 +93,34 @@ def interact(
     """
     refuse_unknown_signals(buffer.strategy)
     world = Envs([env], [position.obs]) if isinstance(env, gym.Env) else env
-    number, updates = position.number, position.updates
-    while number < schedule.steps:
+    # looked up once: between two updates every line of Python counts, as its code is no longer near
+    number, updates, last = position.number, position.updates, schedule.steps
+    epsilon, beta, size = schedule.epsilon, schedule.beta, schedule.batch_size
+    updates_after, target_share = schedule.updates_after, schedule.target_share
+    add, sample, refresh = buffer.add, buffer.sample, buffer.update_priorities
+    update, n_actions, draw = learner.update, world.n_actions, explore.random
+    signals = bool(buffer.strategy.needs.signals)
+    while number < last:
         actions = []
         for place, obs in enumerate(world.observations):
-            chance, which = explore.random(2)
-            explores = chance < schedule.epsilon(number + place)
-            actions.append(int(which * world.n_actions) if explores else learner.greedy(obs))
-        for transition in world.step(actions)[: schedule.steps - number]:
+            chance, which = draw(), draw()
+            explores = chance < epsilon(number + place)
+            actions.append(int(which * n_actions) if explores else learner.greedy(obs))
+        for transition in world.step(actions)[: last - number]:
             number += 1
-            buffer.add(*transition)
+            add(*transition)
             batch = td_errors = None
-            for _ in range(schedule.updates_after(number)):
-                batch = buffer.sample(schedule.batch_size, schedule.beta(updates))
-                td_errors = learner.update(batch)
-                measure(batch, td_errors)
-                buffer.update_priorities(batch, td_errors, **learner.signals_for(buffer))
+            for _ in range(updates_after(number)):
+                batch = sample(size, beta(updates))
+                td_errors = update(batch)
+                if measure is not None:
+                    measure(batch, td_errors)
+                if signals:
+                    refresh(batch, td_errors, **learner.signals_for(buffer))
+                else:
+                    refresh(batch, td_errors)
                 updates += 1
-            share = schedule.target_share(number)
+            share = target_share(number)
             if share:
                 learner.move_target(share)
-            shown = world.observations[0] if len(actions) == 1 else world.observations
-            yield Step(number, transition, batch, td_errors, Position(number, updates, shown))
+            yield Step(number, updates, transition, batch, td_errors, world)

@@ -87,7 +87,9 @@ class Made:
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         world = self.world()
-        headers, arrays = [], {"totals": world.tally.totals, "lengths": world.tally.lengths}
+        tally = world.tally
+        headers = []
+        arrays = {"totals": np.array(tally.totals), "lengths": np.array(tally.lengths)}
         for place, env in enumerate(self._envs):
             header, of_env = env.state()
             headers.append(header)
@@ -100,8 +102,8 @@ class Made:
             parts = {name: arrays[f"{place}/{name}"] for name in ("actions", "obs")}
             shown.append(env.load_state(of_env, parts))
         world = self._world = Envs(self._envs, shown)
-        world.tally.totals[:] = arrays["totals"]
-        world.tally.lengths[:] = arrays["lengths"]
+        world.tally.totals = arrays["totals"].tolist()
+        world.tally.lengths = arrays["lengths"].tolist()
 
 
 def check_spaces(observation_space: gym.Space[Any], action_space: gym.Space[Any]) -> None:

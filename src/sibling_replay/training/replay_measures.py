@@ -7,6 +7,12 @@ import numpy as np
 from sibling_replay import ReplayBuffer
 
 MEASURES = ("tail_ratio", "groups_per_entry", "largest_mass")
+CPU_SECONDS = "cpu_seconds"  # of training up to an evaluation, where they are kept
+
+
+def measures_of(timed: bool) -> tuple[str, ...]:
+    """What is kept at every evaluation."""
+    return (*MEASURES, CPU_SECONDS) if timed else MEASURES
 
 
 def replay_measures(buffer: ReplayBuffer, tail_magnitude: float) -> tuple[float, ...]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 _EVERY = 0.5  # seconds between two lines on a terminal
 _EVERY_ELSEWHERE = 10.0  # in a pipe or a file, where lines stay
-_LOOK_EVERY = 100  # steps between two looks at the clock
+LOOK_EVERY = 100  # steps between two looks at the clock
 _WRITE_EVERY = 1_000  # steps between two points of TensorBoard
 
 
@@ -84,7 +84,7 @@ class Reporter:
             return True
         if self._writer is not None and step % _WRITE_EVERY == 0:
             return True
-        if not self._shows or step % _LOOK_EVERY:
+        if not self._shows or step % LOOK_EVERY:
             return False
         patience = _EVERY if self._terminal else _EVERY_ELSEWHERE
         return time.monotonic() - self._shown >= patience

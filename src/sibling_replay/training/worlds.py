@@ -43,16 +43,16 @@ class Tally:
     """Rewards and steps of the episodes under way, and those that have ended."""
 
     def __init__(self, size: int) -> None:
-        self.totals = np.zeros(size)
-        self.lengths = np.zeros(size, np.int64)
+        self.totals = [0.0] * size
+        self.lengths = [0] * size
         self.finished: list[Episode] = []
 
-    def note(self, place: int, transition: Transition) -> None:
-        self.totals[place] += transition.reward
+    def note(self, place: int, reward: float, ended: bool) -> None:
+        self.totals[place] += reward
         self.lengths[place] += 1
-        if transition.ended:
-            self.finished.append(Episode(float(self.totals[place]), int(self.lengths[place])))
-            self.totals[place] = self.lengths[place] = 0
+        if ended:
+            self.finished.append(Episode(self.totals[place], self.lengths[place]))
+            self.totals[place], self.lengths[place] = 0.0, 0
 
 
 class World(Protocol):
@@ -88,9 +88,10 @@ class Envs:
             env, obs = self.envs[place], self.observations[place]
             next_obs, paid, terminated, truncated, _ = env.step(action)
             _refuse_unfit(next_obs)
-            found.append(Transition(obs, action, float(paid), next_obs, terminated, truncated))
-            self.tally.note(place, found[-1])
-            self.observations[place] = env.reset()[0] if found[-1].ended else next_obs
+            reward, ended = float(paid), terminated or truncated
+            found.append(Transition(obs, action, reward, next_obs, terminated, truncated))
+            self.tally.note(place, reward, ended)
+            self.observations[place] = env.reset()[0] if ended else next_obs
         return found
 
 
@@ -127,7 +128,7 @@ class VectorWorld:
                 bool(truncated[place]),
             )
             found.append(transition)
-            self.tally.note(place, transition)
+            self.tally.note(place, transition.reward, transition.ended)
         if self._mode == AutoresetMode.DISABLED and ended.any():
             next_obs = _apart(self.env.reset(options={"reset_mask": ended})[0])
         self.observations, self._ended = next_obs, ended & ~resets
@@ -136,8 +137,8 @@ class VectorWorld:
 
 def _refuse_unfit(obs: Any) -> None:
     """No learner survives an observation that is no number, and it would not say so."""
-    floats = isinstance(obs, np.ndarray) and obs.dtype.kind == "f"
-    if floats and not _all_finite(obs.ravel()):
+    floats = type(obs) is np.ndarray and obs.dtype.kind == "f"
+    if floats and not _all_finite(obs if obs.ndim == 1 else obs.ravel()):
         raise ValueError(f"the environment gave the observation {obs}, which is not finite")
 
 

@@ -26,7 +26,7 @@ from sibling_replay.grouping import parse_key
 from sibling_replay.grouping.vqvae.encoder import FrozenEncoder
 from sibling_replay.rng import SEED_BOUND, streams
 from sibling_replay.training.evaluation import greedy_returns
-from sibling_replay.training.interaction import Position, Step, ignore, interact
+from sibling_replay.training.interaction import Position, Step, interact
 from sibling_replay.training.methods import strategy_of
 from sibling_replay.training.minatar.config import MinAtarConfig
 from sibling_replay.training.minatar.diagnostics import Windows
@@ -95,7 +95,7 @@ class Session:
                 config,
                 self.explore,
                 self.position,
-                measure=windows.measure if config.diagnostics_every else ignore,
+                measure=windows.measure if config.diagnostics_every else None,
             )
         while self.position.number < until:
             step = next(self._steps)

@@ -13,9 +13,11 @@ from sibling_replay import Batch, ReplayBuffer
 from sibling_replay.training.initial import Layers
 from sibling_replay.training.vector.network import (
     LOSSES,
+    Perceptron,
     descend,
     greedy,
     layers_of,
+    learn,
     move_target,
     new_perceptron,
     values_of,
@@ -45,7 +47,7 @@ class CompiledDoubleDQN:
         through_time_limits: bool = False,
         dtype: DTypeLike = np.float32,
     ) -> None:
-        self._network = new_perceptron(layers, 2 * 64, dtype)
+        self._use(new_perceptron(layers, 2 * 64, dtype))
         self.learning_rate = learning_rate
         self.gamma = gamma
         self.grad_clip = grad_clip
@@ -58,6 +60,16 @@ class CompiledDoubleDQN:
         if isinstance(observation_space, spaces.Discrete):
             self._one_hot = np.eye(int(observation_space.n), dtype=dtype)
             self._first = int(observation_space.start)
+
+    def _use(self, network: Perceptron) -> None:
+        self._network = network
+        self._handle, self._theta = network.handle, network.theta
+        self._room = len(network.rows)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """For `copy` and `pickle`: a copy has arrays of its own."""
+        self.__dict__.update(state)
+        self._use(self._network)
 
     @property
     def layers(self) -> Layers:
@@ -74,8 +86,10 @@ class CompiledDoubleDQN:
     def greedy(self, obs: Any) -> int:
         """The action of largest value; of equal ones the first."""
         if self._one_hot is not None:
-            return int(greedy(self._network, self._one_hot[int(obs) - self._first]))
-        return int(greedy(self._network, np.ravel(obs)))
+            row = self._one_hot[int(obs) - self._first]
+        else:
+            row = obs if obs.ndim == 1 else np.ravel(obs)
+        return int(greedy(self._handle, self._theta, row))
 
     def greedy_all(self, obs: Any) -> NDArray[np.int64]:
         """The same for each of a batch of observations."""
@@ -84,8 +98,8 @@ class CompiledDoubleDQN:
 
     def values(self, obs: Any) -> NDArray[Any]:
         """Q [n, A] of a batch of observations."""
-        net = self._network
-        found: NDArray[Any] = values_of(net, net.theta, self.features(obs).astype(net.theta.dtype))
+        rows = self.features(obs).astype(self._theta.dtype)
+        found: NDArray[Any] = values_of(self._handle, self._theta, rows)
         return found
 
     def update(self, batch: Batch) -> NDArray[Any]:
@@ -93,36 +107,29 @@ class CompiledDoubleDQN:
         outcomes = batch.outcomes  # several an entry for AVG, else one
         obs, next_obs = self.features(batch.obs), self.features(outcomes.next_obs)
         needed = len(obs) + len(next_obs)
-        if needed > len(self._network.rows):
+        if needed > self._room:
             self._make_room(2 * needed)
-        net = self._network
-        targets = np.empty(len(next_obs), net.theta.dtype)
-        write_targets(
-            net,
-            obs,
-            next_obs,
-            outcomes.reward,
-            outcomes.terminated,
-            outcomes.truncated,
-            self.gamma,
-            self._through,
-            targets,
-        )
-        targets = batch.average(targets)  # eq. 12
-        errors = np.empty(len(obs), net.theta.dtype)
+        network = self._handle, self._theta
+        dtype = self._theta.dtype
+        targets, errors = np.empty(len(next_obs), dtype), np.empty(len(obs), dtype)
+        shift = _NO_SHIFT if batch.shift is None else batch.shift
         self.updates += 1
-        self.last_loss = descend(
-            net,
-            batch.action,
-            targets,
-            batch.weights,
-            _NO_SHIFT if batch.shift is None else batch.shift,
-            self._loss,
-            self.updates,
-            self.learning_rate,
-            self.grad_clip,
-            errors,
-        )
+        rule = self._loss, self.updates, self.learning_rate, self.grad_clip
+        if outcomes is batch:
+            self.last_loss = learn(
+                *network, obs, batch.action, batch.reward, next_obs, batch.terminated,
+                batch.truncated, batch.weights, shift, self.gamma, self._through, *rule, targets,
+                errors,
+            )  # fmt: skip
+        else:
+            write_targets(
+                *network, obs, next_obs, outcomes.reward, outcomes.terminated, outcomes.truncated,
+                self.gamma, self._through, targets,
+            )  # fmt: skip
+            targets = batch.average(targets)  # eq. 12
+            self.last_loss = descend(
+                *network, batch.action, targets, batch.weights, shift, *rule, errors
+            )
         self._last = targets, errors
         return errors
 
@@ -137,12 +144,12 @@ class CompiledDoubleDQN:
 
     def move_target(self, share: float = 1.0) -> None:
         """target += share (online - target): a hard update, or a soft one."""
-        move_target(self._network, share)
+        move_target(self._handle, self._theta, share)
 
     def _make_room(self, rows: int) -> None:
         """Whole-group averages bring as many outcomes as their groups have members."""
         old = self._network
-        self._network = new_perceptron(self.layers, rows, old.theta.dtype)
+        self._use(new_perceptron(self.layers, rows, old.theta.dtype))
         for name in KEPT:
             getattr(self._network, name)[:] = getattr(old, name)
 

@@ -3,7 +3,8 @@
 All parameters lie in one vector, so clipping and Adam are single passes; the target network is a
 second one. Layers are [inputs, outputs] matrices: a batch goes through each as one matrix product,
 a single observation as a sum of rows, which is faster than a product for so little. The maths
-follows the dtype of the parameters.
+follows the dtype of the parameters. Compiled functions get a network as its `handle` and its
+parameters: ten arrays take as long to hand over as a small network takes to act.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import DTypeLike, NDArray
 
+from sibling_replay.replay.arrays import I64
+from sibling_replay.replay.handles import handle_of, open_table, open_vector
 from sibling_replay.training.adam import adam_pass, coefficients, squared_norm
 from sibling_replay.training.initial import Layers
 
@@ -40,6 +43,29 @@ class Perceptron(NamedTuple):
     online: NDArray[Any]  # activations of all layers, [R, units] each, layer after layer
     aside: NDArray[Any]  # the same for the target network and for a single observation
     slopes: NDArray[Any]  # the loss's gradient with respect to `online`
+
+    @property
+    def handle(self) -> I64:
+        """Where its arrays are; it must be kept alive as long as that is used."""
+        return handle_of(self)
+
+
+@njit(**_INNER)
+def _opened(handle, theta):
+    """The network of a handle with these parameters."""
+    sizes = open_vector(handle, 0, np.int64)
+    return Perceptron(
+        sizes,
+        theta,
+        open_vector(handle, 2, theta.dtype),
+        open_vector(handle, 3, theta.dtype),
+        open_vector(handle, 4, theta.dtype),
+        open_vector(handle, 5, theta.dtype),
+        open_table(handle, 6, sizes[0], theta.dtype),
+        open_vector(handle, 7, theta.dtype),
+        open_vector(handle, 8, theta.dtype),
+        open_vector(handle, 9, theta.dtype),
+    )
 
 
 def new_perceptron(layers: Layers, rows: int, dtype: DTypeLike) -> Perceptron:
@@ -130,8 +156,9 @@ def _values_of_one(sizes, theta, obs, units):
 
 
 @njit(**_ENTRY)
-def greedy(net, obs):
+def greedy(handle, theta, obs):
     """The action of largest value; of equal ones the first."""
+    net = _opened(handle, theta)
     row = net.rows[0]
     for k in range(row.size):
         row[k] = obs[k]
@@ -139,8 +166,9 @@ def greedy(net, obs):
 
 
 @njit(**_ENTRY)
-def values_of(net, theta, rows):
+def values_of(handle, theta, rows):
     """Values [n, A] of any number of rows under online or target parameters (a copy)."""
+    net = _opened(handle, theta)
     n = rows.shape[0]
     room = net.rows.shape[0]
     found = np.empty((n, net.sizes[-1]), theta.dtype)
@@ -150,8 +178,8 @@ def values_of(net, theta, rows):
     return found
 
 
-@njit(**_ENTRY)
-def write_targets(net, obs, next_obs, reward, terminated, truncated, gamma, through, targets):
+@njit(**_INNER)
+def _write_targets(net, obs, next_obs, reward, terminated, truncated, gamma, through, targets):
     """Go forward with the entries [B] and the outcomes [M] of a batch, and write each outcome's
     Double-DQN target (eq. 11): r + gamma (1 - d) Q_target(s', argmax_a Q(s', a)). A truncated
     outcome is an end (d = 1) unless targets go `through` time limits."""
@@ -208,9 +236,9 @@ def _backward(net, size):
         end = start
 
 
-@njit(**_ENTRY)
-def descend(net, action, targets, weights, shift, loss, update, learning_rate, grad_clip, errors):
-    """One step of Adam (number `update`, from 1) on the entries of the last `write_targets`.
+@njit(**_INNER)
+def _descend(net, action, targets, weights, shift, loss, update, learning_rate, grad_clip, errors):
+    """One step of Adam (number `update`, from 1) on the entries of the last `_write_targets`.
 
     `errors` receives target minus value from before the step. The loss is mean_b w_b f(error_b +
     shift_b) with f(x) = x^2, or Huber's with threshold 1. Returns the mean loss.
@@ -243,8 +271,42 @@ def descend(net, action, targets, weights, shift, loss, update, learning_rate, g
 
 
 @njit(**_ENTRY)
-def move_target(net, share):
+def write_targets(
+    handle, theta, obs, next_obs, reward, terminated, truncated, gamma, through, targets
+):
+    """The targets of outcomes, where each entry has several; `descend` on their means follows."""
+    net = _opened(handle, theta)
+    _write_targets(net, obs, next_obs, reward, terminated, truncated, gamma, through, targets)
+
+
+@njit(**_ENTRY)
+def descend(
+    handle, theta, action, targets, weights, shift, loss, update, learning_rate, grad_clip, errors
+):
+    """One step of Adam toward the means of the targets that were written last."""
+    net = _opened(handle, theta)
+    return _descend(
+        net, action, targets, weights, shift, loss, update, learning_rate, grad_clip, errors
+    )
+
+
+@njit(**_ENTRY)
+def learn(
+    handle, theta, obs, action, reward, next_obs, terminated, truncated, weights, shift,
+    gamma, through, loss, update, learning_rate, grad_clip, targets, errors,
+):  # fmt: skip
+    """Both at once, where each entry has one outcome."""
+    net = _opened(handle, theta)
+    _write_targets(net, obs, next_obs, reward, terminated, truncated, gamma, through, targets)
+    return _descend(
+        net, action, targets, weights, shift, loss, update, learning_rate, grad_clip, errors
+    )
+
+
+@njit(**_ENTRY)
+def move_target(handle, theta, share):
     """target += share (online - target); a share of one copies."""
+    net = _opened(handle, theta)
     part = net.theta.dtype.type(share)
     if share == 1.0:
         net.target[:] = net.theta
