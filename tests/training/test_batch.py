@@ -27,13 +27,13 @@ EPSILON = 1e-6  # of the paper
 
 
 @njit(cache=True)
-def draw(memory, batch, recipe, live, beta, rng):
-    kernels.draw(memory, batch, recipe, live, beta, rng)
+def draw(memory, batch, rule, live, beta, rng):
+    kernels.draw(memory, batch, rule, live, live - 1, beta, rng)
 
 
 @njit(cache=True)
-def refresh(memory, batch, recipe, alpha, epsilon):
-    return kernels.refresh(memory, batch, recipe, alpha, epsilon, 0, 0)
+def refresh(memory, batch, rule, alpha, epsilon):
+    return kernels.refresh(memory, batch, rule, alpha, epsilon, 0, 0)
 
 
 class Twin:
@@ -146,14 +146,14 @@ def test_draw_and_refresh_match_a_plain_twin(method: str, every: bool, env: str)
         update_all_siblings=every,
     )  # fmt: skip
     run, draws = new_run(config)
-    recipe, subset = run.settings.recipe, config.max_siblings or 0
+    rule, subset = run.settings.rule, config.max_siblings or 0
     repeated = 0
     for until in (60, 200, 450, 1_000, 2_000):  # not full, full, after evictions
         advance(run, draws, until, False)
         twin = Twin(run, method)
         seed = until
         drawn = twin.draw(np.random.default_rng(seed), config.batch_size, subset)
-        draw(run.memory, run.batch, recipe, twin.live, BETA, np.random.default_rng(seed))
+        draw(run.memory, run.batch, rule, twin.live, BETA, np.random.default_rng(seed))
 
         batch = run.batch
         assert batch.slots.tolist() == drawn["slots"]
@@ -174,7 +174,7 @@ def test_draw_and_refresh_match_a_plain_twin(method: str, every: bool, env: str)
         # errors that differ also where a slot was drawn twice: order decides, or size
         errors = np.random.default_rng(seed + 1).normal(size=config.batch_size) * 3
         batch.td[:] = errors
-        row = refresh(run.memory, batch, recipe, config.alpha, EPSILON)
+        row = refresh(run.memory, batch, rule, config.alpha, EPSILON)
         assert row == int(np.argmax(np.abs(batch.td)))
         expected = twin.refreshed(drawn, batch.td.astype(np.float64).tolist(), every)
         np.testing.assert_allclose(run.memory.entries.tree[: twin.live], expected, rtol=1e-10)
@@ -190,5 +190,5 @@ def test_a_diverged_run_says_so(bad: float) -> None:
     before = run.memory.entries.tree.copy()
     run.batch.td[5] = bad
     with pytest.raises(ValueError, match="training has diverged"):
-        refresh(run.memory, run.batch, run.settings.recipe, 0.6, EPSILON)
+        refresh(run.memory, run.batch, run.settings.rule, 0.6, EPSILON)
     np.testing.assert_array_equal(before, run.memory.entries.tree)

@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from sibling_replay.strategies.recipe import Recipe
 from sibling_replay.training.initial import initial_layers
+from sibling_replay.training.losses import Loss
 from sibling_replay.training.tabular.batch import OutcomeTable, TableBatch
-from sibling_replay.training.tabular.network import all_values, learn, new_network
+from sibling_replay.training.tabular.learning import learn
+from sibling_replay.training.tabular.network import all_values, new_network
+from sibling_replay.training.tabular.rules import TableRule
 
 torch = pytest.importorskip("torch")
 
@@ -51,6 +55,11 @@ def random_batch(rng: np.random.Generator, dtype: Any, terms: int) -> TableBatch
         shares=shares,
         siblings=empty.astype(np.int64),
         uniforms=empty,
+        targets=np.zeros(ROWS, dtype),
+        aside=np.zeros(ROWS, dtype),
+        spread=np.zeros(ROWS),
+        shift=np.zeros(ROWS, dtype),
+        chosen=np.zeros(ROWS, np.int64),
     )
 
 
@@ -101,7 +110,7 @@ def test_learning_follows_torch(
         clipped += float(norm) > 10.0
         optimizer.step()
 
-        learn(net, outcomes, batch, step, 1e-3, 10.0)
+        learn(net, outcomes, batch, TableRule(Recipe()), Loss(), step, 1e-3, 10.0)
         scale = max(1.0, float(errors.detach().abs().max()))
         np.testing.assert_allclose(
             batch.td / scale, errors.detach().numpy() / scale, rtol=0, atol=tolerance

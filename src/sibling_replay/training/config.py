@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
 from sibling_replay.strategies import registered
+from sibling_replay.training.losses import loss_named
 from sibling_replay.training.settings import LearningSettings, at_least, require
 
 C = TypeVar("C", bound="RunConfig")
@@ -146,6 +147,8 @@ class TabularConfig(RunConfig):
     hidden: int = 64  # units in each of the two hidden layers
     max_siblings: int | None = None  # K of AVG-gK; None averages whole groups
     update_all_siblings: bool = False  # AVG: refresh every sibling used, not only the anchor
+    loss: str = "mse"  # or huber, huber:K, pal, pal:ALPHA
+    updates_a_step: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -157,7 +160,8 @@ class TabularConfig(RunConfig):
             )
         if self.update_all_siblings and not self.method.startswith("AVG"):
             raise ValueError(f"update_all_siblings is for AVG; the method is {self.method!r}")
-        at_least(self, 1, "hidden", "eval_every_episodes")
+        at_least(self, 1, "hidden", "eval_every_episodes", "updates_a_step")
+        loss_named(self.loss)  # refuses what is none
         refuse_unused_options(self.options)
         kind = registered().get(self.method)
         if ":" in self.method or (kind is not None and kind().recipe is None):

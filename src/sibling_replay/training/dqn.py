@@ -39,6 +39,7 @@ from sibling_replay.training.model_state import (
     strategy_in,
     under,
 )
+from sibling_replay.training.plan import Plan, next_stop
 from sibling_replay.training.reporting import LOOK_EVERY, Reporter, Standing
 from sibling_replay.training.settings import NetworkSettings, settings_by_name
 from sibling_replay.training.vector.learner import CompiledDoubleDQN
@@ -204,9 +205,9 @@ class DQN:
     def _take_steps(self, until: int, stops: list[int]) -> Iterator[None]:
         """Train, and stop after steps that are a multiple of one of `stops`, and after the last."""
         world, begun = self.made.world(), self.steps
-        stop = _next_stop(begun, until, stops)
+        stop = next_stop(begun, until, stops)
         position = Position(self.steps, self.updates, None)
-        plan = _Plan(self.settings, until)
+        plan = Plan(self.settings, until)
         try:
             for step in interact(world, self.learner, self.buffer, plan, self._explore, position):
                 self.steps, self.updates = step.number, step.updates
@@ -217,7 +218,7 @@ class DQN:
                 world.tally.finished.clear()
                 self._at_rest = (step.number - begun) % self.made.size == 0
                 yield
-                stop = _next_stop(self.steps, until, stops)
+                stop = next_stop(self.steps, until, stops)
         except ValueError as error:
             raise ValueError(f"step {self.steps + 1:,} on {self.made.name}: {error}") from error
 
@@ -376,16 +377,6 @@ class DQN:
     _at_rest = True  # whether all environments have taken as many steps
 
 
-class _Plan:
-    """Settings as the loop reads them, and where it ends."""
-
-    def __init__(self, settings: NetworkSettings, steps: int) -> None:
-        self.steps = steps
-        self.batch_size = settings.batch_size
-        self.epsilon, self.beta = settings.epsilon, settings.beta
-        self.updates_after, self.target_share = settings.updates_after, settings.target_share
-
-
 def _key(key: Any, strategy: Strategy) -> Any:
     """What the buffer takes for a key. One that is given to a strategy without groups is kept for
     `support` and `diagnose`."""
@@ -397,10 +388,6 @@ def _key(key: Any, strategy: Strategy) -> Any:
 def _key_text(key: Any) -> str | None:
     """A key as a file names it."""
     return key if key is None or isinstance(key, str) else _OBJECT
-
-
-def _next_stop(step: int, until: int, stops: list[int]) -> int:
-    return min(until, *(step + every - step % every for every in stops))
 
 
 def _mean(values: list[Any]) -> float:

@@ -8,6 +8,7 @@ mean target of its *terms*: one outcome with share 1, or those of the siblings a
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,9 @@ from numba import njit
 from numpy.typing import DTypeLike, NDArray
 
 from sibling_replay.envs import TabularModel
-from sibling_replay.replay.index import Index, new_index
+from sibling_replay.replay.index import Index, new_index, pick_all
+from sibling_replay.replay.tree import find as find_leaves
+from sibling_replay.strategies.power import GREATEST, write_powers
 from sibling_replay.strategies.recipe import (
     ALL_AVERAGED,
     GROUP_MEAN,
@@ -23,7 +26,6 @@ from sibling_replay.strategies.recipe import (
     NOTED,
     NOTHING,
     SUBSET_MEAN,
-    Recipe,
 )
 from sibling_replay.strategies.steps import (
     Rows,
@@ -36,7 +38,28 @@ from sibling_replay.strategies.steps import (
     rank,
     write_masses,
 )
-from sibling_replay.strategies.weights import BY_BATCH
+from sibling_replay.strategies.weights import BY_BATCH, write_weights
+from sibling_replay.training.tabular.rules import (
+    BY_AGE,
+    BY_GROUP,
+    FLOORED,
+    LEAF,
+    LOSS_DROP,
+    NEWEST,
+    REMEMBERED,
+    SCORED,
+    TableRule,
+)
+from sibling_replay.training.tabular.scores import (
+    COUNT,
+    SQUARES,
+    SUM,
+    GroupScores,
+    new_scores,
+    note,
+    score_of,
+    set_score,
+)
 
 _KERNEL: dict[str, Any] = {
     "cache": True,
@@ -64,7 +87,8 @@ class TableMemory(NamedTuple):
     counts: NDArray[np.int64]  # [G * width] live entries with each outcome
     best: NDArray[np.float64]  # [slots or groups] scratch of `refresh`, zero between calls
     stamps: NDArray[np.int64]  # none: slots are filled in a ring
-    noted: NDArray[np.float64]  # [capacity] |td| of each entry, infinite at first; for ranks
+    noted: NDArray[np.float64]  # [capacity] |td|, td or target of each entry; infinite at first
+    kept: GroupScores
 
 
 class TableBatch(NamedTuple):
@@ -83,7 +107,12 @@ class TableBatch(NamedTuple):
     outcomes: NDArray[np.int64]  # [terms] flat index
     shares: NDArray[np.float64]  # [terms]
     siblings: NDArray[np.int64]  # [terms] slots of AVG-gK
-    uniforms: NDArray[np.float64]  # [B times what a row takes]
+    uniforms: NDArray[np.float64]  # [B times what a row takes, and a second stage's]
+    targets: NDArray[Any]  # [B]
+    aside: NDArray[Any]  # [B] errors against the target network's own values
+    spread: NDArray[np.float64]  # [B] variance of the targets that a mean was taken over
+    shift: NDArray[Any]  # [B] added to the errors in the loss
+    chosen: NDArray[np.int64]  # [B] how often the second stage chose a row
 
 
 def outcome_tables(model: TabularModel, gamma: float, dtype: DTypeLike) -> OutcomeTable:
@@ -107,7 +136,11 @@ def outcome_tables(model: TabularModel, gamma: float, dtype: DTypeLike) -> Outco
     return OutcomeTable(next_state.ravel(), reward.ravel(), discount.ravel())
 
 
-def new_memory(capacity: int, n_groups: int, width: int, grouped: bool) -> TableMemory:
+def new_memory(
+    capacity: int, n_groups: int, width: int, grouped: bool, rule: TableRule
+) -> TableMemory:
+    scored = rule.anchors == BY_GROUP
+    summed = rule.recipe.refreshed in (SCORED, REMEMBERED)
     return TableMemory(
         entries=new_index(capacity, n_groups, grouped=grouped),
         group=np.zeros(capacity, np.int32),
@@ -116,11 +149,15 @@ def new_memory(capacity: int, n_groups: int, width: int, grouped: bool) -> Table
         best=np.zeros(max(capacity, n_groups)),
         stamps=np.zeros(0, np.int64),
         noted=np.full(capacity, np.inf),
+        kept=new_scores(n_groups, scored, summed),
     )
 
 
-def new_batch(size: int, recipe: Recipe, width: int, dtype: DTypeLike) -> TableBatch:
-    """Arrays for one minibatch, reused by every update of a run."""
+def new_batch(wanted: int, rule: TableRule, width: int, dtype: DTypeLike) -> TableBatch:
+    """Arrays for one minibatch of so many trained rows, reused by every update of a run."""
+    recipe = rule.recipe
+    size = wanted * rule.candidates
+    second = wanted if rule.candidates > 1 else 0
     terms = size * (width if recipe.trained == GROUP_MEAN else max(recipe.subset, 1))
     return TableBatch(
         slots=np.zeros(size, np.int64),
@@ -136,13 +173,19 @@ def new_batch(size: int, recipe: Recipe, width: int, dtype: DTypeLike) -> TableB
         outcomes=np.zeros(terms, np.int64),
         shares=np.ones(terms),
         siblings=np.zeros(size * recipe.subset, np.int64),
-        uniforms=np.zeros(size * recipe.uniforms),
+        uniforms=np.zeros(size * rule.uniforms + second),
+        targets=np.zeros(size, dtype),
+        aside=np.zeros(size, dtype),
+        spread=np.zeros(size),
+        shift=np.zeros(size, dtype),
+        chosen=np.zeros(size, np.int64),
     )
 
 
 @njit(**_KERNEL)
-def draw(memory, batch, recipe, live, beta, rng):
-    """Fill a batch from `live` entries."""
+def draw(memory, batch, rule, live, newest, beta, rng):
+    """Fill a batch from `live` entries; `newest` is the slot that was filled last."""
+    recipe = rule.recipe
     for i in range(batch.uniforms.size):
         batch.uniforms[i] = rng.random()
     rows = Rows(
@@ -153,10 +196,22 @@ def draw(memory, batch, recipe, live, beta, rng):
         batch.group_sizes,
         batch.weights,
     )
-    draw_rows(memory.entries, recipe, live, False, batch.uniforms, beta, BY_BATCH, rows)
     size = batch.slots.size
+    if rule.anchors == BY_GROUP:
+        _draw_by_group(memory, batch, recipe, live, beta)
+    else:
+        draw_rows(memory.entries, recipe, live, False, batch.uniforms, beta, BY_BATCH, rows)
+        if rule.anchors == NEWEST or rule.anchors == BY_AGE:
+            _draw_by_age(batch, rule, live, newest, memory.group.size)
     for b in range(size):  # also where the index keeps no groups
         batch.groups[b] = memory.group[batch.slots[b]]
+    if rule.pull != 0.0:
+        for b in range(size):
+            own, kept_of = memory.noted[batch.slots[b]], memory.kept.sums
+            batch.shift[b] = 0.0
+            if own < np.inf:
+                group = batch.groups[b]
+                batch.shift[b] = rule.pull * (kept_of[SUM, group] / kept_of[COUNT, group] - own)
     if recipe.trained == GROUP_MEAN:
         list_counted_outcomes(
             memory.entries, memory.counts, batch.groups, batch.starts, batch.outcomes, batch.shares
@@ -179,12 +234,91 @@ def draw(memory, batch, recipe, live, beta, rng):
 
 
 @njit(**_KERNEL)
-def refresh(memory, batch, recipe, alpha, epsilon, live, updates):
+def _draw_by_age(batch, rule, live, newest, capacity):
+    """The newest entry in the first row; or all rows with P ~ (1 - decay)^age, by the inverse of
+    its sum."""
+    for b in range(batch.slots.size if rule.anchors == BY_AGE else 1):
+        age = 0
+        if rule.anchors == BY_AGE:
+            kept = math.log1p(-rule.decay)
+            age = np.int64(math.log1p(batch.uniforms[b] * math.expm1(kept * live)) / kept)
+        slot = (newest - min(age, live - 1)) % capacity
+        batch.anchors[b] = batch.slots[b] = batch.outcome_slots[b] = slot
+
+
+@njit(**_KERNEL)
+def _draw_by_group(memory, batch, recipe, live, beta):
+    """Groups by their leaves, then a uniform member."""
+    size = batch.slots.size
+    kept, index = memory.kept, memory.entries
+    means = np.empty(size)
+    for b in range(size):
+        means[b] = batch.uniforms[b] * kept.tree[-1]
+    find_leaves(kept.tree, kept.levels, means, batch.groups)
+    pick_all(index, batch.groups, batch.uniforms[size:], batch.slots)
+    for b in range(size):
+        batch.anchors[b] = batch.outcome_slots[b] = batch.slots[b]
+        batch.group_sizes[b] = index.vec[batch.groups[b], 0]
+        means[b] = kept.tree[batch.groups[b]] / batch.group_sizes[b]
+        batch.weights[b] = 1.0
+    if recipe.weights == LEAF:
+        write_weights(means, kept.tree[-1], live, 0.0, beta, BY_BATCH, batch.weights)
+
+
+@njit(**_KERNEL)
+def _priorities(batch, rule, alpha, epsilon):
+    """What the rows' errors become, in place of |td| + epsilon. Returns the first largest."""
+    largest = 0
+    for b in range(batch.td.size):
+        error = np.float64(batch.td[b])
+        if rule.priority == FLOORED:
+            raw = max(abs(error), rule.floor)
+        else:
+            aside = np.float64(batch.aside[b])
+            raw = max(error * error - aside * aside, 0.0) + epsilon
+        batch.priorities[b] = min(raw, GREATEST)
+        if batch.priorities[b] > batch.priorities[largest]:
+            largest = b
+    write_powers(batch.priorities, alpha, batch.masses)
+    return largest
+
+
+@njit(**_KERNEL)
+def _note(memory, batch, rule, alpha, epsilon):
+    """Scores of the groups that were trained, or the targets of the slots."""
+    kept, index = memory.kept, memory.entries
+    whole = rule.recipe.trained == GROUP_MEAN
+    for b in range(batch.slots.size):
+        group = batch.groups[b]
+        if rule.recipe.refreshed == REMEMBERED:
+            note(kept, memory.noted, batch.slots[b], group, np.float64(batch.targets[b]))
+            continue
+        mean, variance = np.float64(batch.td[b]), batch.spread[b]
+        if not whole:
+            note(kept, memory.noted, batch.slots[b], group, mean)
+            count = kept.sums[COUNT, group]
+            mean = kept.sums[SUM, group] / count
+            variance = max(kept.sums[SQUARES, group] / count - mean * mean, 0.0)
+        members = index.vec[group, 0]
+        aside = np.float64(batch.aside[b])
+        score = score_of(rule.score, mean, aside, variance, members, rule.members, epsilon)
+        set_score(kept, rule.kappa, alpha, group, members, score)
+
+
+@njit(**_KERNEL)
+def refresh(memory, batch, rule, alpha, epsilon, live, updates):
     """Write priorities back, after so many updates. Returns the row with the largest, -1 if none
     can be."""
+    recipe = rule.recipe
     if first_invalid(batch.td) >= 0:
         raise ValueError("a TD error is not finite: training has diverged")
-    largest = write_masses(batch.td, alpha, epsilon, batch.priorities, batch.masses)
+    if recipe.refreshed == SCORED or recipe.refreshed == REMEMBERED:
+        _note(memory, batch, rule, alpha, epsilon)
+        return -1
+    if rule.priority == FLOORED or rule.priority == LOSS_DROP:
+        largest = _priorities(batch, rule, alpha, epsilon)
+    else:
+        largest = write_masses(batch.td, alpha, epsilon, batch.priorities, batch.masses)
     index = memory.entries
     if recipe.refreshed == ALL_AVERAGED and recipe.trained == GROUP_MEAN:
         assign_to_members(index, batch.groups, batch.masses, memory.best, memory.stamps, 0, 0, 0)

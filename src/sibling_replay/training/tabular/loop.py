@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from sibling_replay.envs import inverse_cdf
 from sibling_replay.replay.index import insert, remove
-from sibling_replay.strategies.recipe import BY_MASS, NOTHING, Recipe
+from sibling_replay.strategies.recipe import BY_MASS, NOTHING
 from sibling_replay.training.evaluation import LONGEST_EVALUATION
+from sibling_replay.training.losses import Loss
 from sibling_replay.training.settings import linear
 from sibling_replay.training.tabular.batch import (
     OutcomeTable,
@@ -27,13 +28,15 @@ from sibling_replay.training.tabular.batch import (
     refresh,
 )
 from sibling_replay.training.tabular.borrow import borrowed
+from sibling_replay.training.tabular.learning import learn
 from sibling_replay.training.tabular.network import (
     Network,
     all_values,
     first_largest,
     greedy,
-    learn,
 )
+from sibling_replay.training.tabular.rules import BY_GROUP, TableRule
+from sibling_replay.training.tabular.scores import note, score_of, set_leaf, set_score
 
 _ENTRY: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 # For kernels only (calling one from Python crashes); inlined, which spares copying the descriptors
@@ -60,8 +63,10 @@ CLOCK = np.dtype(
 class Settings(NamedTuple):
     """The part of a `TabularConfig` the loop reads, as plain numbers."""
 
-    recipe: Recipe
+    rule: TableRule
+    loss: Loss
     steps: int
+    updates_a_step: int
     learning_starts: int
     learning_rate: float
     grad_clip: float
@@ -114,6 +119,7 @@ class TabularRun(NamedTuple):
     curve: EvaluationCurve
     clock: NDArray[Any]  # [1] of CLOCK
     visits: NDArray[np.int64]  # [2, G] how often each group was acted in, and replayed
+    outcome_visits: NDArray[np.float64]  # [2, G * width] how often each outcome came, was replayed
 
 
 class Draws(NamedTuple):
@@ -156,7 +162,9 @@ def _collect(run, draws):
     clock.step += 1
     clock.elapsed += 1
     truncated = clock.elapsed >= world.time_limit
-    _add(run.memory, clock, settings, group, world.outcome[group, o] + np.int64(truncated))
+    outcome = world.outcome[group, o] + np.int64(truncated)
+    run.outcome_visits[0, outcome] += 1.0
+    _add(run.memory, clock, settings, group, outcome)
     if world.terminated[group, o] or truncated:
         clock.state = inverse_cdf(world.initial, draws.env.random())
         clock.elapsed = 0
@@ -172,11 +180,16 @@ def _add(memory, clock, settings, group, outcome):
     """Store a transition with the largest raw priority so far, over the oldest if full."""
     capacity = memory.outcome.size
     slot = (clock.step - 1) % capacity
-    prioritized = settings.recipe.anchors == BY_MASS
+    rule = settings.rule
+    prioritized = rule.recipe.anchors == BY_MASS
     if clock.live == capacity:
         memory.counts[memory.outcome[slot]] -= 1
+        left = 0
         if prioritized:
-            remove(memory.entries, slot)
+            left = remove(memory.entries, slot)
+        if rule.anchors == BY_GROUP:
+            set_leaf(memory.kept, rule.kappa, settings.alpha, memory.group[slot], left)
+        note(memory.kept, memory.noted, slot, memory.group[slot], np.inf)
     else:
         clock.live += 1
     memory.group[slot] = group
@@ -184,7 +197,11 @@ def _add(memory, clock, settings, group, outcome):
     memory.counts[outcome] += 1
     if prioritized:
         insert(memory.entries, slot, group, clock.largest_mass)
-        memory.noted[slot] = np.inf
+    if rule.anchors == BY_GROUP:
+        members = memory.entries.vec[group, 0]
+        if members == 1:
+            memory.kept.scores[group] = memory.kept.largest[0]
+        set_leaf(memory.kept, rule.kappa, settings.alpha, group, members)
 
 
 @njit(**_KERNEL)
@@ -193,9 +210,21 @@ def _sample(run, draws):
     clock = run.clock[0]
     settings = run.settings
     beta = linear(settings.beta_start, settings.beta_end, settings.beta_updates, clock.updates)
-    draw(run.memory, run.batch, settings.recipe, clock.live, beta, draws.replay)
-    for b in range(run.batch.groups.size):
-        run.visits[1, run.batch.groups[b]] += 1
+    newest = (clock.step - 1) % run.memory.group.size
+    draw(run.memory, run.batch, settings.rule, clock.live, newest, beta, draws.replay)
+    if settings.rule.candidates == 1:
+        _count_replays(run)
+
+
+@njit(**_KERNEL)
+def _count_replays(run):
+    """Of a batch whose rows are all trained, or of those that the second stage chose."""
+    batch = run.batch
+    for b in range(batch.groups.size):
+        times = batch.chosen[b] if run.settings.rule.candidates > 1 else 1
+        run.visits[1, batch.groups[b]] += times
+        for term in range(batch.starts[b], batch.starts[b + 1]):
+            run.outcome_visits[1, batch.outcomes[term]] += times * batch.shares[term]
 
 
 @njit(**_KERNEL)
@@ -208,15 +237,19 @@ def _update(run):
         run.network,
         run.outcomes,
         run.batch,
+        settings.rule,
+        settings.loss,
         clock.updates,
         settings.learning_rate,
         settings.grad_clip,
     )
-    if settings.recipe.refreshed != NOTHING:
+    if settings.rule.candidates > 1:
+        _count_replays(run)
+    if settings.rule.recipe.refreshed != NOTHING:
         row = refresh(
             run.memory,
             run.batch,
-            settings.recipe,
+            settings.rule,
             settings.alpha,
             settings.epsilon,
             clock.live,
@@ -225,6 +258,44 @@ def _update(run):
         if row >= 0 and run.batch.priorities[row] > clock.largest:
             clock.largest = run.batch.priorities[row]
             clock.largest_mass = run.batch.masses[row]
+    every = settings.rule.rescored_every
+    if every > 0 and clock.updates % every == 0:
+        _rescore(run)
+
+
+@njit(**_ENTRY)
+def _rescore(run):
+    """Scores of all groups by present values: mean and variance of the targets of their entries."""
+    rule, kept, counts = run.settings.rule, run.memory.kept, run.memory.counts
+    values, target, outcomes = run.curve.values, run.network.target, run.outcomes
+    all_values(run.network, values)
+    n_actions = values.shape[1]
+    beyond = np.empty(values.shape[0])
+    for state in range(values.shape[0]):
+        beyond[state] = target[state, first_largest(values[state])]
+    width = counts.size // kept.scores.size
+    for group in range(kept.scores.size):
+        members = run.memory.entries.vec[group, 0]
+        if members == 0:
+            continue
+        mean = square = 0.0
+        for outcome in range(group * width, (group + 1) * width):
+            if counts[outcome] > 0:
+                y = np.float64(outcomes.reward[outcome])
+                y += outcomes.discount[outcome] * beyond[outcomes.next_state[outcome]]
+                mean += counts[outcome] / members * y
+                square += counts[outcome] / members * y * y
+        state, action = group // n_actions, group % n_actions
+        score = score_of(
+            rule.score,
+            mean - values[state, action],
+            mean - target[state, action],
+            max(square - mean * mean, 0.0),
+            members,
+            rule.members,
+            run.settings.epsilon,
+        )
+        set_score(kept, rule.kappa, run.settings.alpha, group, members, score)
 
 
 @njit(**_KERNEL)
@@ -292,9 +363,10 @@ def advance(run, draws, until, pause):
     while clock.step < until:
         _collect(run, draws)
         if clock.step >= run.settings.learning_starts:
-            _sample(run, draws)
-            if pause and clock.step == until:
-                clock.paused = 1
-                return
-            _update(run)
+            for update in range(run.settings.updates_a_step):
+                _sample(run, draws)
+                if pause and clock.step == until and update == run.settings.updates_a_step - 1:
+                    clock.paused = 1
+                    return
+                _update(run)
         _conclude(run, draws)

@@ -33,7 +33,7 @@ def measure(run: TabularRun) -> dict[str, float]:
     beta = linear(
         settings.beta_start, settings.beta_end, settings.beta_updates, int(clock["updates"])
     )
-    by_mass = settings.recipe.anchors == BY_MASS
+    by_mass = settings.rule.recipe.anchors == BY_MASS
     masses = run.memory.entries.tree[:live] if by_mass else np.ones(live)
     n_cells = run.memory.counts.size
     width = n_cells // run.visits.shape[1]

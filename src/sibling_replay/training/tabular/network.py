@@ -14,7 +14,7 @@ compare two implementations over thousands of chaotic steps.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -22,9 +22,6 @@ from numpy.typing import DTypeLike, NDArray
 
 from sibling_replay.training.adam import adam_pass, coefficients, squared_norm
 from sibling_replay.training.initial import Layers
-
-if TYPE_CHECKING:  # what kernels here are compiled for: when it changes, they are stale
-    from sibling_replay.training.tabular.batch import OutcomeTable, TableBatch  # noqa: F401
 
 # Division by zero must not be a Python exception, or the loops do not vectorise; sums may be
 # reassociated and fused, but infinities and NaN keep their meaning.
@@ -197,48 +194,6 @@ def greedy(net, state):
     return best
 
 
-@njit(**_FAST)
-def evaluate_batch(net, outcomes, batch):
-    """TD errors of a batch, and its loss gradient with respect to the values.
-
-    The target of row b is the share-weighted mean over its terms of the Double-DQN target (eq. 11)
-    r + gamma (1 - d) Q_target(s', argmax_a Q(s', a)); one term for all methods but AVG (eq. 12).
-    The loss is mean_b w_b (Q_b - Y_b)^2, so its gradient at Q_b is 2 w_b (Q_b - Y_b) / B, summed
-    over the rows that share a (state, action). Returns the rows in use and how many have gradient.
-    """
-    dtype = net.theta.dtype.type
-    n_actions = net.bias3.size
-    size = batch.groups.size
-    trained = 0
-    for b in range(size):
-        trained = add_row(net.row_of, net.states, trained, batch.groups[b] // n_actions)
-    used = trained
-    for term in range(batch.starts[size]):
-        outcome = batch.outcomes[term]
-        if outcomes.discount[outcome] > 0:
-            used = add_row(net.row_of, net.states, used, outcomes.next_state[outcome])
-    forward(net, used)
-
-    net.d_values[:trained] = dtype(0)
-    scale = 2.0 / size
-    for b in range(size):
-        mean = dtype(0)
-        for term in range(batch.starts[b], batch.starts[b + 1]):
-            outcome = batch.outcomes[term]
-            y = outcomes.reward[outcome]
-            if outcomes.discount[outcome] > 0:
-                state = outcomes.next_state[outcome]
-                action = first_largest(net.values[net.row_of[state]])
-                y += outcomes.discount[outcome] * net.target[state, action]
-            mean += dtype(batch.shares[term]) * y
-        row = net.row_of[batch.groups[b] // n_actions]
-        action = batch.groups[b] % n_actions
-        error = mean - net.values[row, action]
-        batch.td[b] = error
-        net.d_values[row, action] -= dtype(scale * batch.weights[b]) * error
-    return used, trained
-
-
 @njit(**_FASTER)
 def backward(net, n):
     """The gradient of the loss, given its gradient with respect to the values of rows 0..n-1."""
@@ -284,12 +239,3 @@ def optimize(net, n, update, learning_rate, grad_clip):
     adam_pass(net.theta, net.mean, net.square, net.grad, scale)
     for row in range(n):
         net.grad_first[net.states[row]] = dtype(0)
-
-
-@njit(**_ENTRY)
-def learn(net, outcomes, batch, update, learning_rate, grad_clip):
-    """One optimizer step on a batch; `batch.td` receives the TD errors from before the step."""
-    used, trained = evaluate_batch(net, outcomes, batch)
-    backward(net, trained)
-    optimize(net, trained, update, learning_rate, grad_clip)
-    drop_rows(net, used)

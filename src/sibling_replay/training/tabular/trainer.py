@@ -34,6 +34,7 @@ from sibling_replay.envs import TabularModel
 from sibling_replay.rng import SEED_BOUND, streams
 from sibling_replay.training.config import TabularConfig, gym_id
 from sibling_replay.training.initial import initial_layers
+from sibling_replay.training.losses import loss_named
 from sibling_replay.training.methods import strategy_of
 from sibling_replay.training.results import RunResult
 from sibling_replay.training.tabular.batch import new_batch, new_memory, outcome_tables
@@ -48,6 +49,7 @@ from sibling_replay.training.tabular.loop import (
 )
 from sibling_replay.training.tabular.measure import measure
 from sibling_replay.training.tabular.network import new_network
+from sibling_replay.training.tabular.rules import rule_of
 
 CHUNK_STEPS = 20_000  # steps per compiled call, under a second; does not change results
 
@@ -112,14 +114,16 @@ def new_run(config: TabularConfig, dtype: DTypeLike = np.float32) -> tuple[Tabul
     clock["largest"] = clock["largest_mass"] = 1.0
     clock["state"] = np.argmax(model.initial_cumulative > env_rng.random())
     strategy = strategy_of(config)
-    recipe = strategy.recipe
-    assert recipe is not None
-    batch = new_batch(config.batch_size, recipe, width, dtype)
+    rule = rule_of(strategy)
+    assert rule is not None
+    batch = new_batch(config.batch_size, rule, width, dtype)
     most_evaluations = config.steps // config.eval_every_episodes + 1
     run = TabularRun(
         settings=Settings(
-            recipe=recipe,
+            rule=rule,
+            loss=loss_named(config.loss),
             steps=config.steps,
+            updates_a_step=config.updates_a_step,
             learning_starts=config.learning_starts,
             learning_rate=float(config.learning_rate),
             grad_clip=float(config.grad_clip),
@@ -138,9 +142,9 @@ def new_run(config: TabularConfig, dtype: DTypeLike = np.float32) -> tuple[Tabul
         world=_world(model, n_groups, width),
         outcomes=outcome_tables(model, config.gamma, dtype),
         network=new_network(
-            initial_layers(rng.init, sizes), config.batch_size + batch.outcomes.size, dtype
+            initial_layers(rng.init, sizes), batch.slots.size + batch.outcomes.size, dtype
         ),
-        memory=new_memory(config.capacity, n_groups, width, strategy.needs.groups),
+        memory=new_memory(config.capacity, n_groups, width, strategy.needs.groups, rule),
         batch=batch,
         curve=EvaluationCurve(
             step=np.zeros(most_evaluations, np.int64),
@@ -152,6 +156,7 @@ def new_run(config: TabularConfig, dtype: DTypeLike = np.float32) -> tuple[Tabul
         ),
         clock=clock,
         visits=np.zeros((2, n_groups), np.int64),
+        outcome_visits=np.zeros((2, n_groups * width)),
     )
     return run, Draws(env=env_rng, explore=rng.explore, replay=rng.replay, eval=eval_rng)
 

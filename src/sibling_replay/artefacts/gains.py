@@ -1,0 +1,87 @@
+"""One number for many environments: how far a method is above another, in units that can be added.
+
+A gain is the paired difference of two scores over the same seeds, [seeds, environments], over the
+standard deviation that a third method, the yardstick, has over seeds in that environment; the
+mean over environments is what hypotheses are about. Intervals and p-values are by a bootstrap over
+seeds, each environment's drawn anew by itself; the yardstick's deviation is taken as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sibling_replay.artefacts.statistics import CONFIDENCE, F64, RESAMPLES, Interval
+
+
+class Gain(NamedTuple):
+    """With its 95 % interval, and p of the hypothesis that it is not above `beyond`."""
+
+    value: float
+    low: float
+    high: float
+    p: float
+
+    @property
+    def interval(self) -> Interval:
+        return Interval(self.value, self.low, self.high)
+
+
+def gain(
+    scores: ArrayLike,
+    others: ArrayLike,
+    yardstick: ArrayLike,
+    rng: np.random.Generator,
+    share: float = 1.0,
+    base: ArrayLike | None = None,
+) -> Gain:
+    """Of `scores` over `others`, [seeds, environments] each, the seeds in the same order.
+
+    share, base: with these, of scores over base + share (others - base): whether at least a share
+    of what others gain over a base is kept.
+    """
+    ours, theirs, unit = (np.asarray(each, np.float64) for each in (scores, others, yardstick))
+    if ours.shape != theirs.shape or ours.ndim != 2 or unit.shape[1] != ours.shape[1]:
+        raise ValueError(f"scores are [seeds, tasks], got {ours.shape}, {theirs.shape}")
+    start = np.zeros_like(ours) if base is None else np.asarray(base, np.float64)
+    if base is None and share != 1.0:
+        raise ValueError("a share is of what others gain over a base: give it")
+    deviation = unit.std(axis=0, ddof=1)
+    if not (deviation > 0).all():
+        raise ValueError("the yardstick does not vary over seeds in some environment: no unit")
+    apart = ((ours - start) - share * (theirs - start)) / deviation
+    n, tasks = apart.shape
+    found = np.empty(RESAMPLES)
+    for i in range(RESAMPLES):
+        rows = rng.integers(n, size=(n, tasks))
+        found[i] = np.take_along_axis(apart, rows, axis=0).mean()
+    tail = 100 * (1.0 - CONFIDENCE) / 2
+    low, high = np.percentile(found, [tail, 100 - tail])
+    p = (1 + np.count_nonzero(found <= 0.0)) / (RESAMPLES + 1)
+    return Gain(float(apart.mean()), float(low), float(high), float(p))
+
+
+def holm(p: Mapping[str, float]) -> dict[str, float]:
+    """p-values adjusted for their number (Holm, 1979): each is compared with 0.05 itself."""
+    order = sorted(p, key=lambda name: p[name])
+    adjusted, least = {}, 0.0
+    for place, name in enumerate(order):
+        least = max(least, min(1.0, (len(order) - place) * p[name]))
+        adjusted[name] = least
+    return {name: adjusted[name] for name in p}
+
+
+def performance_profile(scores: ArrayLike, levels: ArrayLike) -> F64:
+    """The share of runs above each level, averaged over tasks; scores [runs, tasks], normalised."""
+    x = np.asarray(scores, np.float64)
+    return np.asarray([(x > level).mean() for level in np.asarray(levels)])
+
+
+def mean_ranks(scores: NDArray[np.float64]) -> F64:
+    """[methods, tasks] the rank of each method's mean, 1 the best; equal ones share theirs."""
+    from scipy.stats import rankdata
+
+    return np.asarray(rankdata(-scores, axis=0))

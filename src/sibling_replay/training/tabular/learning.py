@@ -1,0 +1,137 @@
+"""One optimizer step of the table's network: targets, errors, the loss and its gradient."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba import njit
+
+from sibling_replay.training.losses import HUBER, MSE, PAL
+from sibling_replay.training.tabular.network import (
+    add_row,
+    backward,
+    drop_rows,
+    first_largest,
+    forward,
+    optimize,
+)
+
+if TYPE_CHECKING:  # what kernels here are compiled for: when it changes, they are stale
+    from sibling_replay.training.tabular.batch import OutcomeTable, TableBatch  # noqa: F401
+
+_ENTRY: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+_FAST: dict[str, Any] = {
+    **_ENTRY,
+    "forceinline": True,
+    "no_cpython_wrapper": True,
+}  # for kernels only
+
+
+@njit(**_FAST)
+def evaluate_batch(net, outcomes, batch, rule, loss):
+    """TD errors of a batch, and its loss gradient with respect to the values.
+
+    The target of row b is the share-weighted mean over its terms of the Double-DQN target (eq. 11)
+    r + gamma (1 - d) Q_target(s', argmax_a Q(s', a)); one term for all methods but AVG (eq. 12).
+    The loss is mean_b w_b (Q_b - Y_b)^2, so its gradient at Q_b is 2 w_b (Q_b - Y_b) / B, summed
+    over the rows that share a (state, action). Returns the rows in use and how many have gradient.
+    """
+    dtype = net.theta.dtype.type
+    n_actions = net.bias3.size
+    size = batch.groups.size
+    trained = 0
+    for b in range(size):
+        trained = add_row(net.row_of, net.states, trained, batch.groups[b] // n_actions)
+    used = trained
+    for term in range(batch.starts[size]):
+        outcome = batch.outcomes[term]
+        if outcomes.discount[outcome] > 0:
+            used = add_row(net.row_of, net.states, used, outcomes.next_state[outcome])
+    forward(net, used)
+
+    for b in range(size):
+        mean = dtype(0)
+        square = 0.0
+        for term in range(batch.starts[b], batch.starts[b + 1]):
+            outcome = batch.outcomes[term]
+            y = outcomes.reward[outcome]
+            if outcomes.discount[outcome] > 0:
+                state = outcomes.next_state[outcome]
+                action = first_largest(net.values[net.row_of[state]])
+                y += outcomes.discount[outcome] * net.target[state, action]
+            mean += dtype(batch.shares[term]) * y
+            square += batch.shares[term] * np.float64(y) ** 2
+        state = batch.groups[b] // n_actions
+        action = batch.groups[b] % n_actions
+        batch.td[b] = mean - net.values[net.row_of[state], action]
+        batch.targets[b] = mean
+        batch.aside[b] = mean - net.target[state, action]
+        batch.spread[b] = max(square - np.float64(mean) ** 2, 0.0)
+    if rule.candidates > 1:
+        _choose(batch, size // rule.candidates)
+    net.d_values[:trained] = dtype(0)
+    scale, unit = _scales(batch, loss)
+    for b in range(size):
+        row = net.row_of[batch.groups[b] // n_actions]
+        action = batch.groups[b] % n_actions
+        force = batch.td[b] + batch.shift[b]
+        if loss.kind != MSE:
+            force = dtype(_force(np.float64(force), loss) * unit)
+        net.d_values[row, action] -= dtype(scale * batch.weights[b]) * force
+    return used, trained
+
+
+@njit(**_FAST)
+def _scales(batch, loss):
+    """What a row's force is multiplied by: 2 / B for the square, else 1 / B; and PAL's divisor, the
+    mean of max(|d|, 1)^alpha over the batch."""
+    if loss.kind == MSE:
+        return 2.0 / batch.td.size, 1.0
+    mean = 1.0
+    if loss.kind == PAL:
+        mean = 0.0
+        for b in range(batch.td.size):
+            mean += max(abs(np.float64(batch.td[b])), 1.0) ** loss.number / batch.td.size
+    return 1.0 / batch.td.size, 1.0 / mean
+
+
+@njit(**_FAST)
+def _force(error, loss):
+    """f'(d) of Huber's loss, or of PAL before it is divided."""
+    most = loss.number if loss.kind == HUBER else 1.0
+    force = min(max(error, -most), most)
+    if loss.kind == PAL:
+        force *= max(abs(error), 1.0) ** loss.number
+    return force
+
+
+@njit(**_FAST)
+def _choose(batch, wanted):
+    """The second stage of LaBER: so many rows with probability ~ |d|, weight mean(|d|) / |d|. A row
+    that is not chosen weighs nothing; one chosen twice weighs twice."""
+    size = batch.td.size
+    total = 0.0
+    for b in range(size):
+        total += abs(np.float64(batch.td[b]))
+        batch.chosen[b] = 0
+        batch.weights[b] = 0.0
+    place, reached = 0, abs(np.float64(batch.td[0]))
+    # one number in each of equal parts: rows come in order, so that one pass finds them
+    for i in range(wanted):
+        goal = (i + batch.uniforms[batch.uniforms.size - wanted + i]) / wanted * total
+        while reached <= goal and place < size - 1:
+            place += 1
+            reached += abs(np.float64(batch.td[place]))
+        batch.chosen[place] += 1
+        if total > 0.0:  # weights are for a mean over `size` rows
+            batch.weights[place] += total / (wanted * abs(np.float64(batch.td[place])))
+
+
+@njit(**_ENTRY)
+def learn(net, outcomes, batch, rule, loss, update, learning_rate, grad_clip):
+    """One optimizer step on a batch; `batch.td` receives the TD errors from before the step."""
+    used, trained = evaluate_batch(net, outcomes, batch, rule, loss)
+    backward(net, trained)
+    optimize(net, trained, update, learning_rate, grad_clip)
+    drop_rows(net, used)

@@ -1,0 +1,58 @@
+"""How the compiled trainer of tables carries a strategy out: its recipe, and what rivals add.
+
+As in `strategies.recipe`, compiled code branches on codes, never on strategies.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sibling_replay.strategies.api import Strategy
+from sibling_replay.strategies.recipe import Recipe
+
+# Anchors: as the recipe says; a group by its leaf n_g^kappa v_g^alpha and a uniform member of it;
+# the newest entry in the first row and uniform ones in the others; by age.
+BY_RECIPE, BY_GROUP, NEWEST, BY_AGE = range(4)
+
+# Weights, beside those of a recipe: by the leaf of the group over its members.
+LEAF = 3
+
+# Refreshes, beside those of a recipe: the score of the group; the target, for the control variate.
+SCORED, REMEMBERED = range(5, 7)
+
+# What a priority is made of: |d| + epsilon; max(|d|, floor); the drop of the squared error from the
+# target network to the online one, relu(d^2 - d'^2) + epsilon.
+ABSOLUTE, FLOORED, LOSS_DROP = range(3)
+
+# What a group's score is made of, d being the mean error over its members: |d|; the root of
+# d^2 + tau^2 with the variance of a mean of K members; of relu(d^2 - variance of the mean); of
+# relu(d^2 - d'^2), d' against the target network.
+MEAN, NEYMAN, SHRUNK, GROUP_DROP = range(4)
+SCORES = {"mean": MEAN, "neyman": NEYMAN, "shrunk": SHRUNK, "relo": GROUP_DROP}
+
+
+class TableRule(NamedTuple):
+    """The choices of a strategy in tables."""
+
+    recipe: Recipe
+    anchors: int = BY_RECIPE
+    priority: int = ABSOLUTE
+    floor: float = 0.0
+    score: int = MEAN
+    kappa: float = 0.0
+    rescored_every: int = 0  # updates from one rescoring of all groups to the next; 0: never
+    members: int = 0  # K of NEYMAN; 0: the whole group
+    candidates: int = 1  # rows drawn for each that is trained
+    pull: float = 0.0  # lambda of the control variate
+    decay: float = 0.0  # of BY_AGE
+
+    @property
+    def uniforms(self) -> int:
+        """Random numbers a row takes, as a recipe's; the second stage takes one a trained row."""
+        return 2 if self.anchors == BY_GROUP else self.recipe.uniforms
+
+
+def rule_of(strategy: Strategy) -> TableRule | None:
+    """How a strategy is carried out in tables; None if it cannot be."""
+    recipe = strategy.recipe
+    return None if recipe is None else TableRule(recipe)

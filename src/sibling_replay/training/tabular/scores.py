@@ -1,0 +1,91 @@
+"""What rivals keep beside masses in the trainer of tables: scores of groups in a tree, and numbers
+noted by slot with their sums by group."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from sibling_replay.replay.tree import new_tree, raise_sum
+from sibling_replay.training.tabular.rules import GROUP_DROP, MEAN, NEYMAN
+
+_KERNEL: dict[str, Any] = {
+    "cache": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "no_cpython_wrapper": True,
+}
+COUNT, SUM, SQUARES = range(3)
+
+
+class GroupScores(NamedTuple):
+    """Arrays of what is not kept are empty."""
+
+    scores: NDArray[np.float64]  # [G] v_g
+    tree: NDArray[np.float64]  # leaves first: n_g^kappa v_g^alpha
+    levels: NDArray[np.int64]
+    largest: NDArray[np.float64]  # [1] score so far: that of a new group
+    sums: NDArray[np.float64]  # [3, G] count, sum and sum of squares of what is noted by slot
+
+
+def new_scores(n_groups: int, scored: bool, summed: bool) -> GroupScores:
+    tree, levels = new_tree(n_groups) if scored else (np.zeros(0), np.zeros(0, np.int64))
+    return GroupScores(
+        scores=np.zeros(n_groups if scored else 0),
+        tree=tree,
+        levels=levels,
+        largest=np.ones(1),
+        sums=np.zeros((3, n_groups if summed else 0)),
+    )
+
+
+@njit(**_KERNEL)
+def set_leaf(kept, kappa, alpha, group, members):
+    """M_g = n_g^kappa v_g^alpha; 0 without members."""
+    leaf = 0.0
+    if members > 0:
+        leaf = np.float64(members) ** kappa * kept.scores[group] ** alpha
+    kept.tree[group] = leaf
+    raise_sum(kept.tree, kept.levels, group)
+
+
+@njit(**_KERNEL)
+def set_score(kept, kappa, alpha, group, members, score):
+    kept.scores[group] = score
+    kept.largest[0] = max(kept.largest[0], score)
+    set_leaf(kept, kappa, alpha, group, members)
+
+
+@njit(**_KERNEL)
+def note(kept, noted, slot, group, value):
+    """Replace the number of a slot, and adjust the sums of its group; infinite: none."""
+    old = noted[slot]
+    noted[slot] = value
+    if kept.sums.shape[1] == 0:
+        return
+    if abs(old) < np.inf:
+        kept.sums[COUNT, group] -= 1.0
+        kept.sums[SUM, group] -= old
+        kept.sums[SQUARES, group] -= old * old
+    if abs(value) < np.inf:
+        kept.sums[COUNT, group] += 1.0
+        kept.sums[SUM, group] += value
+        kept.sums[SQUARES, group] += value * value
+
+
+@njit(**_KERNEL)
+def score_of(kind, mean, aside, variance, members, wanted, epsilon):
+    """The score of a group of so many members, whose errors have this mean and variance; `aside` is
+    the mean error against the target network."""
+    if kind == MEAN:
+        return abs(mean) + epsilon
+    if kind == NEYMAN:
+        k = members if wanted == 0 else min(wanted, members)
+        left = 1.0 - (k - 1) / (members - 1) if members > 1 else 0.0  # of members without others
+        return math.sqrt(mean * mean + max(variance, 0.0) / k * left) + epsilon
+    less = aside * aside if kind == GROUP_DROP else variance / members
+    return math.sqrt(max(mean * mean - less, 0.0)) + epsilon

@@ -1,0 +1,327 @@
+"""Rivals in the compiled trainer: their laws, refreshes, losses and second stages, against plain
+NumPy that knows no tree.
+
+Chi-square tests reject at 1e-6, with fixed seeds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import chisquare
+
+from sibling_replay.strategies.recipe import (
+    BY_MASS,
+    GROUP_MEAN,
+    NO_WEIGHTS,
+    NOTHING,
+    UNIFORM,
+    Recipe,
+)
+from sibling_replay.training.config import TabularConfig, paper_config
+from sibling_replay.training.losses import loss_named
+from sibling_replay.training.tabular.batch import new_batch, new_memory
+from sibling_replay.training.tabular.loop import Draws, TabularRun, advance
+from sibling_replay.training.tabular.measure import cell_targets
+from sibling_replay.training.tabular.network import all_values
+from sibling_replay.training.tabular.rules import (
+    BY_AGE,
+    BY_GROUP,
+    FLOORED,
+    LEAF,
+    LOSS_DROP,
+    MEAN,
+    NEWEST,
+    NEYMAN,
+    REMEMBERED,
+    SCORED,
+    SHRUNK,
+    TableRule,
+)
+from sibling_replay.training.tabular.trainer import new_run
+
+LEVEL = 1e-6
+STARTS = 50
+
+UNWEIGHTED = Recipe(anchors=UNIFORM, weights=NO_WEIGHTS, refreshed=NOTHING)
+RULES = {
+    "LAP": TableRule(Recipe(weights=NO_WEIGHTS), priority=FLOORED, floor=1.0),
+    "ReLo": TableRule(Recipe(), priority=LOSS_DROP),
+    "LaBER": TableRule(UNWEIGHTED, candidates=4),
+    "stratified": TableRule(UNWEIGHTED._replace(anchors=BY_MASS), anchors=BY_GROUP),
+    "expected": TableRule(
+        Recipe(weights=LEAF, refreshed=SCORED), anchors=BY_GROUP, score=MEAN, kappa=1.0
+    ),
+    "group mean": TableRule(
+        Recipe(trained=GROUP_MEAN, weights=LEAF, refreshed=SCORED),
+        anchors=BY_GROUP, score=MEAN, kappa=1.0, rescored_every=10,
+    ),
+    "Neyman": TableRule(
+        Recipe(weights=LEAF, refreshed=SCORED),
+        anchors=BY_GROUP, score=NEYMAN, kappa=1.0, members=1, rescored_every=10,
+    ),
+    "shrunk": TableRule(
+        Recipe(trained=GROUP_MEAN, weights=LEAF, refreshed=SCORED),
+        anchors=BY_GROUP, score=SHRUNK, kappa=1.0,
+    ),
+    "control variate": TableRule(UNWEIGHTED._replace(refreshed=REMEMBERED), pull=0.5),
+    "combined": TableRule(UNWEIGHTED, anchors=NEWEST),
+    "age": TableRule(UNWEIGHTED, anchors=BY_AGE, decay=0.01),
+}  # fmt: skip
+
+
+def begun(
+    rule: TableRule, steps: int, *, env: str = "TwoChains", capacity: int = 300, **changes: Any
+) -> tuple[TabularRun, Draws, TabularConfig]:
+    """A run of a rule after so many steps."""
+    loss = loss_named(changes.pop("loss", "mse"))
+    config = paper_config(
+        env, "PER", 3, steps=4_000, capacity=capacity, learning_starts=STARTS, target_interval=100,
+        **{"alpha": 1.0, **changes},
+    )  # fmt: skip
+    run, draws = new_run(config, np.float64)
+    width = run.memory.counts.size // run.visits.shape[1]
+    batch = new_batch(config.batch_size, rule, width, np.float64)
+    run = run._replace(
+        settings=run.settings._replace(rule=rule, loss=loss),
+        batch=batch,
+        memory=new_memory(capacity, run.visits.shape[1], width, True, rule),
+        network=_roomy(config, batch),
+    )
+    advance(run, draws, steps, False)
+    return run, draws, config
+
+
+def _roomy(config: TabularConfig, batch: Any) -> Any:
+    """The network of a run, with room for the states of a larger batch."""
+    from sibling_replay.rng import streams
+    from sibling_replay.training.initial import initial_layers
+    from sibling_replay.training.tabular.network import new_network
+    from sibling_replay.training.tabular.trainer import tabular_model
+
+    model = tabular_model(config.env)
+    sizes = (model.n_states, config.hidden, config.hidden, model.n_actions)
+    layers = initial_layers(streams(config.seed).init, sizes)
+    return new_network(layers, batch.slots.size + batch.outcomes.size, np.float64)
+
+
+def stored(run: TabularRun) -> tuple[NDArray[Any], NDArray[Any], int]:
+    """Groups and outcomes of the live slots, and the slot that was filled last."""
+    live, step = int(run.clock["live"][0]), int(run.clock["step"][0])
+    slots = slice(0, live)
+    newest = (step - 1) % run.memory.group.size
+    return run.memory.group[slots].copy(), run.memory.outcome[slots].copy(), newest
+
+
+def drawn(run: TabularRun, batches: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """How often each live slot was trained in so many batches, and the weights seen last."""
+    from drawn_often import draw_often  # compiled once, beside this file
+
+    counts = np.zeros(run.memory.group.size, np.int64)
+    newest = (int(run.clock["step"][0]) - 1) % run.memory.group.size
+    draw_often(
+        run.memory, run.batch, run.settings.rule, int(run.clock["live"][0]), newest, 1.0,
+        np.random.default_rng(0), batches, counts,
+    )  # fmt: skip
+    return counts, run.batch.weights.copy()
+
+
+def law_of(run: TabularRun, name: str) -> NDArray[Any]:
+    """The chance of each live slot, from the definitions."""
+    groups, _, newest = stored(run)
+    live = groups.size
+    _, place, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    if name in ("LaBER", "control variate"):
+        return np.full(live, 1.0 / live)
+    if name == "combined":
+        law = np.full(live, (1 - 1 / run.batch.slots.size) / live)
+        law[newest] += 1 / run.batch.slots.size
+        return law
+    if name == "age":
+        age = (newest - np.arange(live)) % run.memory.group.size
+        chance = 0.99**age
+        return np.asarray(chance / chance.sum())
+    if name in ("LAP", "ReLo"):
+        masses = run.memory.entries.tree[:live]
+        return np.asarray(masses / masses.sum())
+    scores = run.memory.kept.scores[groups]
+    leaf_over_size = 1.0 / sizes[place] if name == "stratified" else scores
+    return np.asarray(leaf_over_size / leaf_over_size.sum())
+
+
+@pytest.mark.parametrize("steps", [60, 250, 1_500])
+@pytest.mark.parametrize("name", RULES)
+def test_draws_follow_the_law(name: str, steps: int) -> None:
+    run, _, _ = begun(RULES[name], steps)
+    law = law_of(run, name)
+    counts, weights = drawn(run, 2_000)
+    whole = RULES[name].recipe.trained == GROUP_MEAN
+    assert chisquare(counts[: law.size], law * counts.sum()).pvalue > LEVEL
+    if RULES[name].recipe.weights == LEAF:  # (1 / (N P))^beta over the largest, beta = 1
+        slots = run.batch.slots
+        ratio = 1.0 / (law.size * law[slots])
+        np.testing.assert_allclose(weights, ratio / ratio.max(), rtol=1e-5)
+    assert not whole or run.batch.starts[-1] >= run.batch.slots.size
+
+
+@pytest.mark.parametrize("name", ["expected", "group mean", "Neyman", "shrunk"])
+def test_scores_are_those_of_the_errors(name: str) -> None:
+    """After one more update by hand: noted errors, or the exact mean over the group."""
+    rule = RULES[name]._replace(rescored_every=0)
+    run, draws, _ = begun(rule, 700)
+    advance(run, draws, 701, True)  # sampled, not yet updated
+    values = np.empty_like(run.network.target)
+    all_values(run.network, values)
+    targets = cell_targets(run, values)
+    groups, outcomes, _ = stored(run)
+    errors = targets[outcomes] - values.ravel()[groups]
+    trained = run.batch.groups.copy()
+    slots = run.batch.slots.copy()
+    noted = run.memory.noted.copy()
+    before = run.memory.kept.scores.copy()
+    advance(run, draws, 701, False)
+    epsilon = run.settings.epsilon
+    for group in np.unique(trained):
+        members = np.flatnonzero(groups == group)
+        known = errors[members]
+        if rule.recipe.trained != GROUP_MEAN:
+            for b in np.flatnonzero(trained == group):
+                noted[slots[b]] = errors[slots[b]]
+            known = noted[members]
+            known = known[np.isfinite(known)]
+        mean, variance = known.mean(), known.var()
+        score = {
+            "expected": abs(mean),
+            "group mean": abs(mean),
+            "Neyman": np.sqrt(mean**2 + variance),
+            "shrunk": np.sqrt(max(mean**2 - variance / members.size, 0.0)),
+        }[name] + epsilon
+        assert run.memory.kept.scores[group] == pytest.approx(score, rel=1e-6, abs=2e-6)
+    others = np.setdiff1d(np.arange(before.size), trained)
+    np.testing.assert_array_equal(run.memory.kept.scores[others], before[others])
+
+
+def test_rescoring_gives_every_group_the_score_of_present_values() -> None:
+    run, _, _ = begun(RULES["group mean"], STARTS + 10 * 20 - 1)
+    assert run.clock["updates"][0] % 10 == 0
+    values = np.empty_like(run.network.target)
+    all_values(run.network, values)
+    groups, outcomes, _ = stored(run)
+    errors = cell_targets(run, values)[outcomes] - values.ravel()[groups]
+    for group in np.unique(groups):
+        score = abs(errors[groups == group].mean()) + run.settings.epsilon
+        assert run.memory.kept.scores[group] == pytest.approx(score, rel=1e-9)
+        leaf = (groups == group).sum() * score
+        assert run.memory.kept.tree[group] == pytest.approx(leaf, rel=1e-9)
+    assert run.memory.kept.tree[-1] == pytest.approx(
+        run.memory.kept.tree[: run.visits.shape[1]].sum()
+    )
+
+
+def test_priorities_of_lap_and_relo() -> None:
+    for name in ("LAP", "ReLo"):
+        run, draws, _ = begun(RULES[name], 400)
+        advance(run, draws, 401, False)
+        td, aside = run.batch.td, run.batch.aside
+        if name == "LAP":
+            expected = np.maximum(np.abs(td), 1.0)
+        else:
+            expected = np.maximum(td**2 - aside**2, 0.0) + run.settings.epsilon
+        np.testing.assert_allclose(run.batch.priorities, expected, rtol=1e-12)
+        last = {slot: mass for slot, mass in zip(run.batch.slots, expected, strict=True)}
+        for slot, mass in last.items():
+            assert run.memory.entries.tree[slot] == pytest.approx(mass)
+
+
+def test_relo_is_nothing_right_after_a_target_copy() -> None:
+    run, draws, _ = begun(RULES["ReLo"], 500)  # the target was copied after step 500
+    advance(run, draws, 501, False)
+    np.testing.assert_allclose(run.batch.priorities, run.settings.epsilon, atol=1e-9)
+
+
+def test_the_control_variate_shifts_by_the_mean_of_last_targets() -> None:
+    run, draws, _ = begun(RULES["control variate"], 800)
+    advance(run, draws, 801, True)
+    groups, _, _ = stored(run)
+    noted, slots = run.memory.noted[: groups.size], run.batch.slots
+    for b, slot in enumerate(slots):
+        kept = noted[groups == groups[slot]]
+        mean = kept[np.isfinite(kept)].mean() if np.isfinite(kept).any() else 0.0
+        shift = 0.5 * (mean - noted[slot]) if np.isfinite(noted[slot]) else 0.0
+        assert run.batch.shift[b] == pytest.approx(shift, abs=1e-9)
+    assert np.abs(run.batch.shift).max() > 0
+    advance(run, draws, 801, False)
+    last = {slot: target for slot, target in zip(slots, run.batch.targets, strict=True)}
+    for slot, target in last.items():
+        assert run.memory.noted[slot] == target
+
+
+def test_laber_is_unbiased_and_its_chosen_rows_follow_the_errors() -> None:
+    """The mean of w d over what the second stage chooses is the mean of d over the candidates."""
+    from drawn_often import choose_often
+
+    run, draws, _ = begun(RULES["LaBER"], 300)
+    advance(run, draws, 301, False)
+    size, wanted = run.batch.td.size, run.batch.td.size // 4
+    assert run.batch.chosen.sum() == wanted
+    repeats = 20_000
+    chosen, mean = choose_often(run.batch, wanted, np.random.default_rng(1), repeats)
+    share = np.abs(run.batch.td) / np.abs(run.batch.td).sum()
+    likely = share > 1e-3
+    np.testing.assert_allclose(
+        chosen[likely] / (repeats * wanted), share[likely], rtol=0.1, atol=2e-3
+    )
+    np.testing.assert_allclose(mean, run.batch.td.mean(), rtol=2e-3)
+    assert size == 4 * wanted
+
+
+@pytest.mark.parametrize(
+    ("loss", "slope"),
+    [
+        ("mse", lambda d: 2 * d),
+        ("huber", lambda d: np.clip(d, -1, 1)),
+        ("huber:0.25", lambda d: np.clip(d, -0.25, 0.25)),
+        ("pal:0.4", lambda d: np.clip(d, -1, 1) * np.maximum(np.abs(d), 1) ** 0.4
+            / (np.maximum(np.abs(d), 1) ** 0.4).mean()),
+    ],
+)  # fmt: skip
+def test_losses_have_their_gradient(loss: str, slope: Any) -> None:
+    """Of the values, read off where `learn` leaves it."""
+    rule = TableRule(UNWEIGHTED)
+    run, draws, _ = begun(rule, 200, env="OutlierBandit", loss=loss, learning_rate=1e-12)
+    advance(run, draws, 201, False)
+    expected = np.zeros(run.visits.shape[1])
+    np.subtract.at(expected, run.batch.groups, slope(run.batch.td) / run.batch.td.size)
+    found = run.network.d_values[:1].ravel()  # a bandit has one state
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_pal_descends_what_lap_expects() -> None:
+    """Fujimoto et al. (2020): the mean of PAL's slope over all entries is the expected slope of
+    Huber's under LAP's law."""
+    errors = np.random.default_rng(0).normal(size=500) * 3
+    law = np.maximum(np.abs(errors), 1.0) ** 0.4
+    lap = (law / law.sum() * np.clip(errors, -1, 1)).sum()
+    pal = (np.clip(errors, -1, 1) * law / law.mean()).mean()
+    assert lap == pytest.approx(pal, rel=1e-12)
+
+
+def test_two_updates_a_step_are_two_updates() -> None:
+    config = paper_config("TwoChains", "DDQN", 3, steps=300, learning_starts=100, updates_a_step=2)
+    run, draws = new_run(config)
+    advance(run, draws, 300, False)
+    assert run.clock["updates"][0] == 2 * 201
+    paused, again = new_run(config)
+    for step in range(1, 301):
+        advance(paused, again, step, True)
+    advance(paused, again, 300, False)
+    np.testing.assert_array_equal(run.network.theta, paused.network.theta)
+
+
+@pytest.mark.parametrize("text", ["l1", "huber:0", "huber:x", "mse:1", "pal:-1", "huber:inf"])
+def test_losses_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="loss must be mse, huber, huber:K, pal or pal:ALPHA"):
+        paper_config("TwoChains", "DDQN", 0, loss=text)
