@@ -15,6 +15,7 @@ from sibling_replay.replay.batch import Batch, Outcomes
 from sibling_replay.replay.payload import Field
 from sibling_replay.slot_sampler import SlotSampler
 from sibling_replay.strategies import (
+    LAP,
     Draw,
     InvalidTDErrors,
     Law,
@@ -45,6 +46,7 @@ def __getattr__(name: str) -> str:
 
 
 __all__ = [
+    "LAP",
     "Batch",
     "Draw",
     "Field",

@@ -24,7 +24,7 @@ def config(**changes: Any) -> GymConfig:
         ({"learner": "jax"}, "learner must be one of"),
         ({"condition": "tail"}, "condition must be one of clean, mp-tail"),
         ({"initial": "smallest"}, "initial must be one of"),
-        ({"loss": "l1"}, "loss must be one of mse, huber"),
+        ({"loss": "l1"}, "loss must be one of mse, huber, huber:K, pal, pal:ALPHA"),
         ({"key": "grids:4"}, "grids"),
         (
             {"hidden_layers": "64x64"},

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sibling_replay.strategies.recipe import Recipe
 from sibling_replay.training.initial import initial_layers
-from sibling_replay.training.losses import Loss
+from sibling_replay.training.losses import loss_named
 from sibling_replay.training.tabular.batch import OutcomeTable, TableBatch
 from sibling_replay.training.tabular.learning import learn
 from sibling_replay.training.tabular.network import all_values, new_network
@@ -110,7 +110,7 @@ def test_learning_follows_torch(
         clipped += float(norm) > 10.0
         optimizer.step()
 
-        learn(net, outcomes, batch, TableRule(Recipe()), Loss(), step, 1e-3, 10.0)
+        learn(net, outcomes, batch, TableRule(Recipe()), loss_named("mse"), step, 1e-3, 10.0)
         scale = max(1.0, float(errors.detach().abs().max()))
         np.testing.assert_allclose(
             batch.td / scale, errors.detach().numpy() / scale, rtol=0, atol=tolerance

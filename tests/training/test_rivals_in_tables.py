@@ -30,7 +30,6 @@ from sibling_replay.training.tabular.network import all_values
 from sibling_replay.training.tabular.rules import (
     BY_AGE,
     BY_GROUP,
-    FLOORED,
     LEAF,
     LOSS_DROP,
     MEAN,
@@ -48,7 +47,7 @@ STARTS = 50
 
 UNWEIGHTED = Recipe(anchors=UNIFORM, weights=NO_WEIGHTS, refreshed=NOTHING)
 RULES = {
-    "LAP": TableRule(Recipe(weights=NO_WEIGHTS), priority=FLOORED, floor=1.0),
+    "LAP": TableRule(Recipe(weights=NO_WEIGHTS, floor=1.0)),
     "ReLo": TableRule(Recipe(), priority=LOSS_DROP),
     "LaBER": TableRule(UNWEIGHTED, candidates=4),
     "stratified": TableRule(UNWEIGHTED._replace(anchors=BY_MASS), anchors=BY_GROUP),
@@ -227,7 +226,7 @@ def test_priorities_of_lap_and_relo() -> None:
         advance(run, draws, 401, False)
         td, aside = run.batch.td, run.batch.aside
         if name == "LAP":
-            expected = np.maximum(np.abs(td), 1.0)
+            expected = np.maximum(np.abs(td) + run.settings.epsilon, 1.0)  # of PER's, here
         else:
             expected = np.maximum(td**2 - aside**2, 0.0) + run.settings.epsilon
         np.testing.assert_allclose(run.batch.priorities, expected, rtol=1e-12)
@@ -323,5 +322,5 @@ def test_two_updates_a_step_are_two_updates() -> None:
 
 @pytest.mark.parametrize("text", ["l1", "huber:0", "huber:x", "mse:1", "pal:-1", "huber:inf"])
 def test_losses_that_are_none_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="loss must be mse, huber, huber:K, pal or pal:ALPHA"):
+    with pytest.raises(ValueError, match="loss must be one of mse, huber, huber:K, pal, pal:ALPHA"):
         paper_config("TwoChains", "DDQN", 0, loss=text)

@@ -135,6 +135,8 @@ def test_both_learners_walk_the_same_way(name: str) -> None:
         {"hidden_layers": "24-16-8", "train_every": 4, "updates_a_round": 3},
         {"tau": 0.05, "target_interval": 2, "grad_clip": 0.3},
         {"through_time_limits": False, "gamma": 0.9},
+        {"loss": "huber:0.3"},
+        {"loss": "pal"},
     ],
 )
 def test_with_every_setting(changes: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import io
 import pathlib
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -28,15 +28,16 @@ from sibling_replay.integrations.sb3_buffer import (
 from sibling_replay.integrations.sb3_export import export
 from sibling_replay.integrations.statistics import group_statistics
 from sibling_replay.strategies import SiblingSample, Strategy
+from sibling_replay.training.losses import loss_named
 
 with host("Stable-Baselines3", "sb3"):
     import torch as th
     from stable_baselines3 import DQN
-    from torch.nn import functional as F
+
+    from sibling_replay.training.torch.losses import loss_of_errors
 
 __all__ = ["SiblingDQN", "SiblingReplayBuffer", "SiblingSamples", "export"]
 
-_LOSSES = {"huber": F.smooth_l1_loss, "mse": F.mse_loss}
 _MEASURE_EVERY = 1000  # steps between measurements of the whole buffer (the paper's interval),
 _MEASURE_SHARE = 10  # or a tenth of its entries, where that is more: a step pays for ten entries
 _COUNTABLE = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)  # outcomes can be equal
@@ -53,7 +54,8 @@ class SiblingDQN(DQN):
         map of your own: give it again to `load`, unless the loaded model is only to predict.
     double_q: the online network chooses the next action, the target network values it.
     loss: "huber" (SB3's) or "mse" (the paper's: Huber's minimiser is not the mean target, so it
-        also undervalues rare, large outcomes that are replayed as often as they occur).
+        also undervalues rare, large outcomes that are replayed as often as they occur); also
+        "huber:K", "pal" and "pal:ALPHA" (see `sibling_replay.training.losses`).
     beta_initial, beta_final: exponent of the weights, linear over the run's time steps; SB3 may go
         some steps beyond the total, at `beta_final`.
     """
@@ -70,7 +72,7 @@ class SiblingDQN(DQN):
         strategy: Strategy | None = None,
         key: Any = "default",
         double_q: bool = False,
-        loss: Literal["huber", "mse"] = "huber",
+        loss: str = "huber",
         beta_initial: float = 0.4,
         beta_final: float = 1.0,
         **kwargs: Any,
@@ -89,8 +91,7 @@ class SiblingDQN(DQN):
         for name in ("beta_initial", "beta_final"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} must be from 0 to 1, got {getattr(self, name)}")
-        if self.loss not in _LOSSES:
-            raise ValueError(f"loss must be one of {', '.join(_LOSSES)}, not {self.loss!r}")
+        loss_named(self.loss)  # refuses what is none
         if self.n_steps != 1:
             raise ValueError(f"SiblingDQN learns from single steps, not n_steps={self.n_steps}")
         if self.replay_buffer_class is None:
@@ -185,7 +186,7 @@ class SiblingDQN(DQN):
         self._update_learning_rate(self.policy.optimizer)
         buffer = self.replay_buffer
         buffer.beta = self.beta
-        loss_of = _LOSSES[self.loss]
+        loss_of = loss_of_errors(self.loss)
         losses = []
         for _ in range(gradient_steps):
             samples = buffer.sample(batch_size, env=self._vec_normalize_env)
@@ -193,7 +194,7 @@ class SiblingDQN(DQN):
             values = self.q_net(samples.observations).gather(1, samples.actions.long())
             # Before the step: TD errors that are no numbers are refused, and the network is whole.
             buffer.update_priorities(samples, targets - values.detach())
-            loss = (samples.weights * loss_of(values, targets, reduction="none")).mean()
+            loss = (samples.weights * loss_of(targets - values)).mean()
             losses.append(loss.item())
             self.policy.optimizer.zero_grad()
             loss.backward()

@@ -59,7 +59,7 @@ def _model(config: GymConfig) -> SiblingDQN:
         strategy=strategy,
         key=parse_key(config.key) if grouped and config.key else "default",
         double_q=True,
-        loss=config.loss,  # type: ignore[arg-type]  # one of the two, as the config has seen to
+        loss=config.loss,
         beta_initial=config.beta_start,
         beta_final=config.beta_end,
         learning_rate=config.learning_rate,

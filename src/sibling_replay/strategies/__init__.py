@@ -8,6 +8,7 @@ from sibling_replay.strategies.api import (
     Strategy,
     Terms,
 )
+from sibling_replay.strategies.lap import LAP
 from sibling_replay.strategies.laws import Law
 from sibling_replay.strategies.prioritized import Prioritized
 from sibling_replay.strategies.rank_based import RankBased
@@ -19,6 +20,7 @@ from sibling_replay.strategies.uniform import Uniform
 from sibling_replay.strategies.view import Stream, View
 
 __all__ = [
+    "LAP",
     "Draw",
     "InvalidTDErrors",
     "Law",

@@ -46,7 +46,8 @@ class CompiledReplay:
         self._name = strategy.name
         self._strategy = strategy
         self._starts = strategy.initial != "largest"
-        self._alpha, self._epsilon = strategy.alpha, strategy.epsilon
+        # p = |td| + epsilon, or max(|td|, floor)
+        self._rule = strategy.alpha, 0.0 if recipe.floor else strategy.epsilon, recipe.floor
         self._normalize = NORMALIZATIONS[strategy.normalize]
         # As plain attributes: looking them up in the recipe at every draw takes as long as drawing.
         self._anchors, self._trained, self._weights, self._refreshed = recipe[:4]
@@ -104,20 +105,23 @@ class CompiledReplay:
                 outcomes.refuse_unaveraged(self._name)
                 if outcomes.remembered is not None:
                     self._refresh_averaged(memory, batch, outcomes, errors)
-                    set_start(memory, self._strategy, errors)
+                    self._set_start(memory, errors)
                     return
         if self._refreshed == NOTED:
             self._note(memory, batch, errors)
             return
         # A batch that was not drawn (`batch_of`) has nothing averaged: its own slots are refreshed.
         rule = LARGEST if self._refreshed == ALL_AVERAGED else self._refreshed
-        invalid = refresh_batch(
-            memory.handle, batch.block, errors, rule, self._alpha, self._epsilon
-        )
+        invalid = refresh_batch(memory.handle, batch.block, errors, rule, *self._rule)
         if invalid != -1:
             refuse_invalid(batch.slots, errors, invalid)
         if self._starts:
-            set_start(memory, self._strategy, errors)
+            self._set_start(memory, errors)
+
+    def _set_start(self, memory: Memory, errors: F64) -> None:
+        _, epsilon, floor = self._rule
+        largest = max(float(np.abs(errors).max(initial=0.0)) + epsilon, floor)
+        set_start(memory, self._strategy, largest)
 
     def _note(self, memory: Memory, batch: Batch, errors: F64) -> None:
         invalid = note_batch(memory.handle, batch.block, errors)
@@ -130,7 +134,7 @@ class CompiledReplay:
         clock = memory.notes.clock
         clock[SWEEP_CLOCK] += 1
         if clock[SWEEP_CLOCK] % self._ranked_every == 0:
-            rank_all(memory.handle, memory.live_slots, self._alpha)
+            rank_all(memory.handle, memory.live_slots, self._rule[0])
 
     def _refresh_averaged(
         self, memory: Memory, batch: Batch, outcomes: Outcomes, errors: F64
@@ -139,14 +143,10 @@ class CompiledReplay:
         assert outcomes.remembered is not None
         first, counts = outcomes.remembered
         if self._trained == GROUP_MEAN:
-            refresh_members(
-                memory.handle, first, counts, errors, batch.added, self._alpha, self._epsilon
-            )
+            refresh_members(memory.handle, first, counts, errors, batch.added, *self._rule)
             return
         repeated = np.repeat(errors, counts)
-        invalid = refresh_slots(
-            memory.handle, first, repeated, batch.added, LARGEST, self._alpha, self._epsilon
-        )
+        invalid = refresh_slots(memory.handle, first, repeated, batch.added, LARGEST, *self._rule)
         if invalid != -1:
             raise ValueError(f"slot {first[-2 - invalid]} of the batch holds no entry")
 
@@ -161,10 +161,8 @@ class CompiledReplay:
                 self._sweep(memory)
             return invalid
         invalid = int(
-            refresh_slots(
-                memory.handle, slots, errors, date, self._refreshed, self._alpha, self._epsilon
-            )
+            refresh_slots(memory.handle, slots, errors, date, self._refreshed, *self._rule)
         )
         if invalid == -1 and self._starts:
-            set_start(memory, self._strategy, errors)
+            self._set_start(memory, errors)
         return invalid

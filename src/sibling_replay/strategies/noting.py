@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from sibling_replay.replay.arrays import F64
 from sibling_replay.replay.memory import Memory
 from sibling_replay.replay.notes import (
     START_CLOCK,
@@ -41,14 +40,14 @@ def write_refresh(memory: Memory, refresh: Refresh, alpha: float) -> None:
         assign_priorities(memory.handle, refresh.slots, refresh.priorities, alpha)
 
 
-def set_start(memory: Memory, strategy: Strategy, errors: F64) -> None:
-    """The mass of newcomers after a refresh with these errors, where it is not the largest ever."""
+def set_start(memory: Memory, strategy: Strategy, largest: float) -> None:
+    """The mass of newcomers after a refresh whose largest priority this is, where newcomers do not
+    start with the largest ever."""
     if strategy.initial == "largest":
         return
     peaks, clock = memory.notes.peaks, memory.notes.clock
     clock[START_CLOCK] += 1
     if strategy.initial == "recent":
-        largest = float(np.abs(errors).max(initial=0.0)) + strategy.epsilon
         fading = _FADING**strategy.alpha  # masses fade as their priorities do
         peaks[START_MASS] = max(largest**strategy.alpha, peaks[START_MASS] * fading, LEAST)
     elif clock[START_CLOCK] % max(1, memory.live // _MEDIAN_EVERY) == 0 and memory.live:

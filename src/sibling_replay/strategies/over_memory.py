@@ -149,7 +149,7 @@ def _keep_current(handle, slots, errors, added, kept_slots, kept_errors):
 
 
 @inner(forceinline=True)
-def _refresh(handle, slots, errors, added, refreshed, alpha, epsilon):
+def _refresh(handle, slots, errors, added, refreshed, alpha, epsilon, floor):
     kept_slots = np.empty(slots.size, dtype=np.int64)
     kept_errors = np.empty(slots.size)
     kept, invalid = _keep_current(handle, slots, errors, added, kept_slots, kept_errors)
@@ -157,7 +157,8 @@ def _refresh(handle, slots, errors, added, refreshed, alpha, epsilon):
         return invalid
     priorities = np.empty(kept)
     masses = np.empty(kept)
-    largest = steps.write_masses(part(kept_errors, 0, kept), alpha, epsilon, priorities, masses)
+    kept_errors = part(kept_errors, 0, kept)
+    largest = steps.write_masses(kept_errors, alpha, epsilon, priorities, masses, floor)
     _note_peak(open_peaks(handle), priorities[largest], masses[largest])
     groups = np.empty(kept, dtype=np.int64)
     steps.assign_masses(
@@ -167,10 +168,10 @@ def _refresh(handle, slots, errors, added, refreshed, alpha, epsilon):
 
 
 @njit(cache=True)
-def refresh_slots(handle, slots, errors, added, refreshed, alpha, epsilon):
+def refresh_slots(handle, slots, errors, added, refreshed, alpha, epsilon, floor=0.0):
     """Give slots drawn after `added` additions new priorities. Returns the second of what
     `_keep_current` does."""
-    return _refresh(handle, slots, errors, added, refreshed, alpha, epsilon)
+    return _refresh(handle, slots, errors, added, refreshed, alpha, epsilon, floor)
 
 
 @njit(cache=True)
@@ -209,14 +210,15 @@ def rank_all(handle, slots, alpha):
 
 
 @njit(cache=True)
-def refresh_batch(handle, block, errors, refreshed, alpha, epsilon):
+def refresh_batch(handle, block, errors, refreshed, alpha, epsilon, floor):
     """Refresh the trained slots of a batch, given its block."""
     rows, _ = open_header(block, errors.size)
-    return _refresh(handle, rows.slots, errors, open_date(block)[0], refreshed, alpha, epsilon)
+    date = open_date(block)[0]
+    return _refresh(handle, rows.slots, errors, date, refreshed, alpha, epsilon, floor)
 
 
 @njit(cache=True)
-def refresh_members(handle, groups, group_sizes, errors, added, alpha, epsilon):
+def refresh_members(handle, groups, group_sizes, errors, added, alpha, epsilon, floor):
     """Refresh every member of groups that were drawn after `added` additions and had so many
     members then. Those that have gone since are counted as dropped, once a group.
 
@@ -228,7 +230,7 @@ def refresh_members(handle, groups, group_sizes, errors, added, alpha, epsilon):
     counts = open_counts(handle)
     priorities = np.empty(errors.size)
     masses = np.empty(errors.size)
-    steps.write_masses(errors, alpha, epsilon, priorities, masses)
+    steps.write_masses(errors, alpha, epsilon, priorities, masses, floor)
     index = open_index(handle)
     best = open_best(handle)
     drawn = 0

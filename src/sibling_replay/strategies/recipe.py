@@ -33,6 +33,7 @@ class Recipe(NamedTuple):
     refreshed: int = LAST
     subset: int = 0  # siblings in a SUBSET_MEAN
     ranked_every: int = 0  # refreshes after which masses become rank^-alpha of what was noted
+    floor: float = 0.0  # priorities are max(|td|, floor) instead of |td| + epsilon, unless it is 0
 
     @property
     def uniforms(self) -> int:

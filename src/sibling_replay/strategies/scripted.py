@@ -110,7 +110,12 @@ class ScriptedReplay:
         if refresh is not None:
             write_refresh(memory, refresh, self._strategy.alpha)
         self._sweep(memory)
-        set_start(memory, self._strategy, errors)
+        if self._strategy.initial != "largest":
+            written = None if refresh is None else refresh.priorities
+            largest = float(np.abs(errors).max(initial=0.0)) + self._strategy.epsilon
+            if written is not None and written.size:
+                largest = float(written.max())
+            set_start(memory, self._strategy, largest)
 
     def _sweep(self, memory: Memory) -> None:
         """Count a refresh, and rescore everything if it is time."""

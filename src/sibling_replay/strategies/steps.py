@@ -181,11 +181,12 @@ def first_invalid(errors):
 
 
 @inner(forceinline=True)
-def write_masses(errors, alpha, epsilon, priorities, masses):
-    """p = |td| + epsilon and u = p^alpha. Returns the place of the first largest."""
+def write_masses(errors, alpha, epsilon, priorities, masses, floor=0.0):
+    """p = |td| + epsilon, or `floor` where that is more, and u = p^alpha. Returns the place of the
+    first largest."""
     largest = 0
     for i in range(errors.size):
-        priorities[i] = min(abs(np.float64(errors[i])) + epsilon, GREATEST)
+        priorities[i] = min(max(abs(np.float64(errors[i])) + epsilon, floor), GREATEST)
         if priorities[i] > priorities[largest]:
             largest = i
     write_powers(priorities, alpha, masses)

@@ -1,30 +1,74 @@
-"""What learners descend: mean_b w_b f(d_b) over the errors of a batch, by name."""
+"""Losses of TD errors by name: what they are called, and their slope for compiled learners.
+
+    mse         d^2
+    huber:K     d^2 / 2 up to |d| = K, then K (|d| - K / 2); "huber" is K = 1
+    pal:ALPHA   d^2 / 2 up to |d| = 1, then |d|^(1 + ALPHA) / (1 + ALPHA) and a constant, divided by
+                the batch's mean of max(|d|, 1)^ALPHA; "pal" is ALPHA = 0.4
+
+PAL on uniform draws has the expected gradient of LAP's draws with Huber's loss (Fujimoto, Meger,
+Precup 2020). The mean it is divided by counts as a constant. `torch/losses.py` has the same losses
+of tensors.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from typing import NamedTuple
 
+from sibling_replay.replay.inner import inner
+
 MSE, HUBER, PAL = range(3)
+LOSSES = ("mse", "huber", "huber:K", "pal", "pal:ALPHA")
 _KINDS = {"mse": MSE, "huber": HUBER, "pal": PAL}
-_NUMBERS = {"huber": 1.0, "pal": 0.4}  # unless others are given
+_USUAL = {"mse": 0.0, "huber": 1.0, "pal": 0.4}
 
 
 class Loss(NamedTuple):
-    """f' = 2 d of the square; d cut off at +-number of Huber's; of PAL (Fujimoto et al., 2020), d
-    cut off at +-1 times max(|d|, 1)^number, over the batch's mean of the last factor."""
+    """A loss as compiled code knows it."""
 
-    kind: int = MSE
-    number: float = 0.0  # Huber's threshold, or PAL's exponent
+    kind: int
+    number: float  # K, or alpha; 0 where there is none
 
 
-def loss_named(text: str) -> Loss:
-    """mse, huber, huber:K, pal or pal:ALPHA."""
-    name, colon, number = text.partition(":")
+def loss_named(name: str) -> Loss:
+    """The loss of a name, or an error that lists them."""
+    found = re.fullmatch(r"(mse|(huber|pal)(:(?P<number>[^:]+))?)", str(name))
     try:
-        value = float(number) if colon else _NUMBERS.get(name, 0.0)
+        if found is None:
+            raise ValueError
+        kind = name.partition(":")[0]
+        number = _USUAL[kind] if found["number"] is None else float(found["number"])
+        if not (0.0 <= number < math.inf) or (kind == "huber" and number == 0.0):
+            raise ValueError
     except ValueError:
-        value = -1.0
-    fits = value == 0.0 if name == "mse" else 0.0 < value < float("inf")
-    if name not in _KINDS or not fits:
-        raise ValueError(f"loss must be mse, huber, huber:K, pal or pal:ALPHA, not {text!r}")
-    return Loss(_KINDS[name], value)
+        raise ValueError(
+            f"loss must be one of {', '.join(LOSSES)}, with K positive and ALPHA not negative, "
+            f"got {name!r}"
+        ) from None
+    return Loss(_KINDS[kind], number)
+
+
+@inner(error_model="numpy")
+def size_above_one(pull, alpha):
+    """max(|d|, 1)^alpha."""
+    return max(abs(pull), 1.0) ** alpha
+
+
+@inner(error_model="numpy")
+def slope_and_loss(pull, kind, number, scale):
+    """The slope of the loss at an error, in double precision, and the loss. `scale` is what PAL is
+    divided by."""
+    pull = float(pull)
+    size = abs(pull)
+    if kind == HUBER:
+        if size > number:
+            return math.copysign(number, pull), number * (size - 0.5 * number)
+        return pull, 0.5 * pull * pull
+    if kind == PAL:
+        if size > 1.0:
+            power = size_above_one(pull, number)
+            whole = size * power / (1.0 + number) + 0.5 - 1.0 / (1.0 + number)
+            return math.copysign(power, pull) / scale, whole / scale
+        return pull / scale, 0.5 * pull * pull / scale
+    return pull + pull, pull * pull

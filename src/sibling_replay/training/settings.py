@@ -13,7 +13,7 @@ from typing import Any
 
 from numba import njit
 
-LOSSES = ("mse", "huber")
+from sibling_replay.training.losses import loss_named
 
 
 @njit(cache=True)
@@ -75,7 +75,7 @@ class NetworkSettings(LearningSettings):
     """Settings of a learner with a multilayer perceptron."""
 
     hidden_layers: str = "64-64"  # units of each
-    loss: str = "mse"  # one of LOSSES
+    loss: str = "mse"  # one of those in `losses`
     tau: float = 1.0  # how far the target network goes in an update of it; 1 copies
     train_every: int = 1  # steps between rounds of updates
     updates_a_round: int = 1
@@ -83,7 +83,7 @@ class NetworkSettings(LearningSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self, "loss", self.loss in LOSSES, f"one of {', '.join(LOSSES)}")
+        loss_named(self.loss)  # refuses what is none
         layers = re.fullmatch(r"[1-9]\d*(-[1-9]\d*)*", self.hidden_layers)
         require(self, "hidden_layers", layers is not None, "units of layers, as 64-64")
         at_least(self, 1, "train_every", "updates_a_round")

@@ -82,7 +82,7 @@ def by_hand(model, samples):
     )
 
 
-@pytest.mark.parametrize("loss", ["huber", "mse"])
+@pytest.mark.parametrize("loss", ["huber", "mse", "pal:0.5"])
 @pytest.mark.parametrize("double_q", [False, True])
 @pytest.mark.parametrize("name", ["prioritized", "sample", "model", "average", "average-2"])
 def test_one_update_by_hand(name, double_q, loss):
@@ -113,7 +113,12 @@ def test_one_update_by_hand(name, double_q, loss):
     values = twin.q_net(samples.observations).gather(1, samples.actions)
     error = values - targets
     huber = th.where(error.abs() < 1, 0.5 * error**2, error.abs() - 0.5)
-    ((error**2 if loss == "mse" else huber) * samples.weights).mean().backward()
+    above = error.detach().abs().clamp(min=1.0) ** 0.5
+    pal = (
+        error.detach().clamp(-1.0, 1.0) * above / above.mean() * error
+    )  # its slope times the error
+    by_name = {"mse": error**2, "huber": huber, "pal:0.5": pal}
+    (by_name[loss] * samples.weights).mean().backward()
     gradient = th.cat([p.grad.ravel() for p in twin.q_net.parameters()])
     after = th.nn.utils.parameters_to_vector(model.q_net.parameters()).detach()
     scale = float(gradient.abs().max())

@@ -42,7 +42,6 @@ from sibling_replay.strategies.weights import BY_BATCH, write_weights
 from sibling_replay.training.tabular.rules import (
     BY_AGE,
     BY_GROUP,
-    FLOORED,
     LEAF,
     LOSS_DROP,
     NEWEST,
@@ -266,17 +265,12 @@ def _draw_by_group(memory, batch, recipe, live, beta):
 
 
 @njit(**_KERNEL)
-def _priorities(batch, rule, alpha, epsilon):
-    """What the rows' errors become, in place of |td| + epsilon. Returns the first largest."""
+def _write_drops(batch, alpha, epsilon):
+    """Priorities relu(d^2 - d'^2) + epsilon. Returns the first largest."""
     largest = 0
     for b in range(batch.td.size):
-        error = np.float64(batch.td[b])
-        if rule.priority == FLOORED:
-            raw = max(abs(error), rule.floor)
-        else:
-            aside = np.float64(batch.aside[b])
-            raw = max(error * error - aside * aside, 0.0) + epsilon
-        batch.priorities[b] = min(raw, GREATEST)
+        error, aside = np.float64(batch.td[b]), np.float64(batch.aside[b])
+        batch.priorities[b] = min(max(error * error - aside * aside, 0.0) + epsilon, GREATEST)
         if batch.priorities[b] > batch.priorities[largest]:
             largest = b
     write_powers(batch.priorities, alpha, batch.masses)
@@ -315,10 +309,12 @@ def refresh(memory, batch, rule, alpha, epsilon, live, updates):
     if recipe.refreshed == SCORED or recipe.refreshed == REMEMBERED:
         _note(memory, batch, rule, alpha, epsilon)
         return -1
-    if rule.priority == FLOORED or rule.priority == LOSS_DROP:
-        largest = _priorities(batch, rule, alpha, epsilon)
+    if rule.priority == LOSS_DROP:
+        largest = _write_drops(batch, alpha, epsilon)
     else:
-        largest = write_masses(batch.td, alpha, epsilon, batch.priorities, batch.masses)
+        largest = write_masses(
+            batch.td, alpha, epsilon, batch.priorities, batch.masses, recipe.floor
+        )
     index = memory.entries
     if recipe.refreshed == ALL_AVERAGED and recipe.trained == GROUP_MEAN:
         assign_to_members(index, batch.groups, batch.masses, memory.best, memory.stamps, 0, 0, 0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import njit
 
-from sibling_replay.training.losses import HUBER, MSE, PAL
+from sibling_replay.training.losses import MSE, PAL, size_above_one, slope_and_loss
 from sibling_replay.training.tabular.network import (
     add_row,
     backward,
@@ -71,39 +71,25 @@ def evaluate_batch(net, outcomes, batch, rule, loss):
     if rule.candidates > 1:
         _choose(batch, size // rule.candidates)
     net.d_values[:trained] = dtype(0)
-    scale, unit = _scales(batch, loss)
+    scale = 2.0 / size if loss.kind == MSE else 1.0 / size
+    divisor = _divisor(batch, loss) if loss.kind == PAL else 1.0
     for b in range(size):
         row = net.row_of[batch.groups[b] // n_actions]
         action = batch.groups[b] % n_actions
         force = batch.td[b] + batch.shift[b]
         if loss.kind != MSE:
-            force = dtype(_force(np.float64(force), loss) * unit)
+            force = dtype(slope_and_loss(force, loss.kind, loss.number, divisor)[0])
         net.d_values[row, action] -= dtype(scale * batch.weights[b]) * force
     return used, trained
 
 
 @njit(**_FAST)
-def _scales(batch, loss):
-    """What a row's force is multiplied by: 2 / B for the square, else 1 / B; and PAL's divisor, the
-    mean of max(|d|, 1)^alpha over the batch."""
-    if loss.kind == MSE:
-        return 2.0 / batch.td.size, 1.0
-    mean = 1.0
-    if loss.kind == PAL:
-        mean = 0.0
-        for b in range(batch.td.size):
-            mean += max(abs(np.float64(batch.td[b])), 1.0) ** loss.number / batch.td.size
-    return 1.0 / batch.td.size, 1.0 / mean
-
-
-@njit(**_FAST)
-def _force(error, loss):
-    """f'(d) of Huber's loss, or of PAL before it is divided."""
-    most = loss.number if loss.kind == HUBER else 1.0
-    force = min(max(error, -most), most)
-    if loss.kind == PAL:
-        force *= max(abs(error), 1.0) ** loss.number
-    return force
+def _divisor(batch, loss):
+    """Of PAL: the mean of max(|d|, 1)^alpha over the batch."""
+    mean = 0.0
+    for b in range(batch.td.size):
+        mean += size_above_one(np.float64(batch.td[b]), loss.number) / batch.td.size
+    return mean
 
 
 @njit(**_FAST)

@@ -20,9 +20,9 @@ LEAF = 3
 # Refreshes, beside those of a recipe: the score of the group; the target, for the control variate.
 SCORED, REMEMBERED = range(5, 7)
 
-# What a priority is made of: |d| + epsilon; max(|d|, floor); the drop of the squared error from the
+# What a priority is made of: the error, as the recipe says; the drop of the squared error from the
 # target network to the online one, relu(d^2 - d'^2) + epsilon.
-ABSOLUTE, FLOORED, LOSS_DROP = range(3)
+OF_ERROR, LOSS_DROP = range(2)
 
 # What a group's score is made of, d being the mean error over its members: |d|; the root of
 # d^2 + tau^2 with the variance of a mean of K members; of relu(d^2 - variance of the mean); of
@@ -36,8 +36,7 @@ class TableRule(NamedTuple):
 
     recipe: Recipe
     anchors: int = BY_RECIPE
-    priority: int = ABSOLUTE
-    floor: float = 0.0
+    priority: int = OF_ERROR
     score: int = MEAN
     kappa: float = 0.0
     rescored_every: int = 0  # updates from one rescoring of all groups to the next; 0: never

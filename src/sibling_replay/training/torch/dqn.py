@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -16,21 +15,15 @@ from torch import Tensor, nn
 from sibling_replay import Batch, ReplayBuffer
 from sibling_replay.grouping.vqvae.adam_state import adam_state, load_adam_state
 from sibling_replay.training.initial import Layers
+from sibling_replay.training.torch.losses import loss_of_errors
 
 Arrays = dict[str, NDArray[Any]]
-
-
-def _huber(errors: Tensor) -> Tensor:
-    return nn.functional.smooth_l1_loss(errors, torch.zeros_like(errors), reduction="none")
-
-
-_LOSSES: dict[str, Callable[[Tensor], Tensor]] = {"mse": torch.square, "huber": _huber}
 
 
 class DoubleDQN:
     """A Q-network with its target and optimizer. Discrete observations become one-hot.
 
-    loss: "mse", squared errors, or "huber", with threshold 1.
+    loss: by name, one of those in `losses`.
     through_time_limits: targets bootstrap where an episode was cut off, not only where it went on.
     """
 
@@ -51,7 +44,7 @@ class DoubleDQN:
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=learning_rate, fused=True)
         self.gamma = gamma
         self.grad_clip = grad_clip
-        self._loss_of = _LOSSES[loss]
+        self._loss_of = loss_of_errors(loss)
         self.last_loss: float | Tensor = float("nan")  # mean of the last update
         self.through_time_limits = through_time_limits
         self.device = device

@@ -11,8 +11,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from sibling_replay import Batch, ReplayBuffer
 from sibling_replay.training.initial import Layers
+from sibling_replay.training.losses import loss_named
 from sibling_replay.training.vector.network import (
-    LOSSES,
     Perceptron,
     descend,
     greedy,
@@ -54,7 +54,7 @@ class CompiledDoubleDQN:
         self.updates = 0
         self.last_loss = float("nan")  # mean of the last update
         self._last: Any = None  # targets and errors of the last update
-        self._loss = LOSSES[loss]
+        self._loss = loss_named(loss)
         self._through = through_time_limits
         self._one_hot: NDArray[Any] | None = None
         if isinstance(observation_space, spaces.Discrete):

@@ -20,14 +20,12 @@ from sibling_replay.replay.arrays import I64
 from sibling_replay.replay.handles import handle_of, open_table, open_vector
 from sibling_replay.training.adam import adam_pass, coefficients, squared_norm
 from sibling_replay.training.initial import Layers
+from sibling_replay.training.losses import PAL, size_above_one, slope_and_loss
 
 # As in the table's network: no Python exception for a division, sums may be reassociated and fused.
 _ENTRY: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 _INNER: dict[str, Any] = {**_ENTRY, "no_cpython_wrapper": True}
 _FAST: dict[str, Any] = {**_INNER, "fastmath": {"reassoc", "contract", "nsz"}}
-
-MSE, HUBER = 0, 1
-LOSSES = {"mse": MSE, "huber": HUBER}
 
 
 class Perceptron(NamedTuple):
@@ -241,7 +239,7 @@ def _descend(net, action, targets, weights, shift, loss, update, learning_rate, 
     """One step of Adam (number `update`, from 1) on the entries of the last `_write_targets`.
 
     `errors` receives target minus value from before the step. The loss is mean_b w_b f(error_b +
-    shift_b) with f(x) = x^2, or Huber's with threshold 1. Returns the mean loss.
+    shift_b), with f as `losses` has it. Returns the mean loss.
     """
     dtype = net.theta.dtype.type
     size, n_actions = action.size, net.sizes[-1]
@@ -250,19 +248,20 @@ def _descend(net, action, targets, weights, shift, loss, update, learning_rate, 
     values = net.online[place : place + size * n_actions].reshape(size, n_actions)
     slope = net.slopes[place : place + size * n_actions].reshape(size, n_actions)
     slope[:] = dtype(0)
+    kind, number = loss
+    scale_of_loss = 0.0
+    for b in range(size):
+        errors[b] = dtype(targets[b]) - values[b, action[b]]
+        if kind == PAL:
+            pull = errors[b] + dtype(shift[b]) if shift.size else errors[b]
+            scale_of_loss += size_above_one(pull, number) / size
     total = 0.0
     for b in range(size):
-        error = dtype(targets[b]) - values[b, action[b]]
-        errors[b] = error
-        pull = error + dtype(shift[b]) if shift.size else error
+        pull = errors[b] + dtype(shift[b]) if shift.size else errors[b]
         weight = dtype(weights[b])
-        if loss == HUBER:
-            force = min(max(pull, dtype(-1)), dtype(1))
-            total += weight * (abs(pull) - 0.5 if abs(pull) > 1 else 0.5 * pull * pull)
-        else:
-            force = dtype(2) * pull
-            total += weight * pull * pull
-        slope[b, action[b]] = -weight * force / dtype(size)
+        force, one = slope_and_loss(pull, kind, number, scale_of_loss)
+        total += weight * one
+        slope[b, action[b]] = -weight * dtype(force) / dtype(size)
     _backward(net, size)
     norm = math.sqrt(squared_norm(net.grad))
     scale = coefficients(net.theta.dtype.type, norm, update, learning_rate, grad_clip)
