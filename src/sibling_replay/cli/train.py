@@ -19,8 +19,9 @@ from sibling_replay.envs import SHORT_NAMES, TabularModel, env_text, make_env, p
 from sibling_replay.running import store
 from sibling_replay.running.runs import spelt
 from sibling_replay.studies.own import OWN, gym_config, own_run
+from sibling_replay.studies.rivals.settings import bench_config
 from sibling_replay.studies.study import Choice
-from sibling_replay.training.config import ENVIRONMENTS, RunConfig, gym_id, paper_config
+from sibling_replay.training.config import ENVIRONMENTS, RunConfig, gym_id
 from sibling_replay.training.gym_config import GymConfig
 from sibling_replay.training.made import check_spaces
 from sibling_replay.training.methods import method_named
@@ -65,7 +66,8 @@ def train(
 
     An environment with a transition table P and a time limit (FrozenLake-v1) is trained by the
     compiled trainer of the paper's studies, whose values are listed for OutlierBandit / TwoChains /
-    FrozenLake; any other such environment takes FrozenLake's. Every other environment with vectors
+    FrozenLake; those of the bench (NoisyGridworld) have settings of their own, and any other such
+    environment takes FrozenLake's. Every other environment with vectors
     for observations and discrete actions (CartPole-v1) is trained by `DQN`, over 50,000 steps
     unless --steps says otherwise; if it is interrupted it goes on from its checkpoint.
     `status train` and `table train` list such runs.
@@ -156,7 +158,7 @@ def _with_table(
         if not given["hidden"].isdecimal():
             raise ValueError(f"--hidden must be a number where there is a table: {given['hidden']}")
         given["hidden"] = int(given["hidden"])
-    return paper_config(env, method, seed, **given)
+    return bench_config(env, method, seed, **given)
 
 
 def _without_table(

@@ -100,7 +100,7 @@ _SPECS: dict[str, dict[str, Any]] = {
     },
     "sibling_replay/ShortcutMaze-v0": {
         "entry_point": f"{__name__}.shortcut_maze:ShortcutMazeEnv",
-        "max_episode_steps": 200,
+        "max_episode_steps": 100,
     },
     "sibling_replay/BlindCliffWalk-v0": {
         "entry_point": f"{__name__}.chain:BlindCliffWalkEnv",

@@ -1,7 +1,7 @@
 """Noise as finite laws: a few values with their probabilities, whose mean and variance are exact.
 
-A transition table lists outcomes, so Gaussian or Student noise has to be a list too. These lists are
-short (compiled loops count outcomes one by one) and still have rare, large values.
+A transition table lists outcomes, so Gaussian or Student noise has to be a list too. These lists
+are short (compiled loops count outcomes one by one) and still have rare, large values.
 """
 
 from __future__ import annotations
@@ -84,6 +84,7 @@ def tail_law(loss: float, probability: float = 0.02, mean_preserving: bool = Tru
 def _check_deviation(deviation: float) -> float:
     if not 0.0 <= deviation < math.inf:
         raise ValueError(
-            f"the scale of noise is a standard deviation, non-negative and finite, got {deviation!r}"
+            "the scale of noise is a standard deviation, non-negative and finite, got "
+            f"{deviation!r}"
         )
     return float(deviation)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .base import check_finite
@@ -29,8 +31,8 @@ class NoisyGridworldEnv(GridEnv):
     every transition of the field a large TD error for ever, whether or not anything is left to
     learn there, and the maximum over noisy estimates makes the field look better than it is.
 
-    Which cells are noisy and what a step costs was left open to us; N(0, 2) is read as a standard
-    deviation of 2. Noise is seven values of exact mean and variance (Gauss-Hermite).
+    Which cells are noisy and what a step costs was left open to us; N(0, 2) is read as a variance
+    of 2. Noise is seven values of exact mean and variance (Gauss-Hermite).
 
     ## Action space
     `Discrete(4)`: 0 left, 1 down, 2 right, 3 up. Against the edge the walker stays.
@@ -40,7 +42,7 @@ class NoisyGridworldEnv(GridEnv):
 
     ## Rewards
     Paid by the cell that is entered, or stayed on: `goal_reward` (10) at the goal, `step_reward`
-    (-0.1) elsewhere, and in the field normal noise of standard deviation `noise` (2) beside it.
+    (-0.1) elsewhere, and in the field normal noise of this `variance` (2) beside it.
 
     ## Episode end
     Termination at the goal, truncation after 100 steps.
@@ -50,21 +52,22 @@ class NoisyGridworldEnv(GridEnv):
 
     ## Arguments
     ```python
-    gym.make("sibling_replay/NoisyGridworld-v0", noise=2.0, goal_reward=10.0, step_reward=-0.1)
+    gym.make("sibling_replay/NoisyGridworld-v0", variance=2.0, goal_reward=10.0,
+             step_reward=-0.1)
     ```
     """
 
     def __init__(
         self,
-        noise: float = 2.0,
+        variance: float = 2.0,
         goal_reward: float = 10.0,
         step_reward: float = -0.1,
         render_mode: None = None,
     ) -> None:
-        if not check_finite("noise", noise) >= 0.0:
-            raise ValueError(f"noise is a standard deviation and >= 0, got {noise!r}")
+        if not check_finite("variance", variance) >= 0.0:
+            raise ValueError(f"variance must be >= 0, got {variance!r}")
         step = check_finite("step_reward", step_reward)
-        values, probabilities = gauss_law(noise)
+        values, probabilities = gauss_law(math.sqrt(variance))
         quiet = Tile(sure(step))
         tiles = {
             "S": quiet,

@@ -73,7 +73,7 @@ def policy_return(model: TabularModel, policy: ArrayLike) -> float:
 
 def greedy_policy(q: NDArray[np.float64]) -> NDArray[np.float64]:
     """[S, A] one for the first of the largest values of each state."""
-    return np.eye(q.shape[1])[q.argmax(axis=1)]
+    return np.asarray(np.eye(q.shape[1])[q.argmax(axis=1)])
 
 
 def random_policy(model: TabularModel) -> NDArray[np.float64]:

@@ -9,16 +9,16 @@ from .grid import GridEnv, Tile, sure
 from .noise_laws import Law
 
 MAP = (
-    "S...#.....",
-    "....#.....",
-    "....#..#..",
-    "....#..#..",
-    ".......#..",
-    "....#..#..",
-    "....#..#..",
-    "X...#..#..",
-    "....#..#..",
-    "....#..#.G",
+    "S..#......",
+    "...#......",
+    "...#..#...",
+    "......#...",
+    "......#...",
+    "...#..#...",
+    "...#......",
+    "X..#......",
+    "...#..#...",
+    "...#..#..G",
 )
 
 
@@ -26,7 +26,7 @@ class ShortcutMazeEnv(GridEnv):
     """TwoChains' choice as a maze: a lottery at hand, a sure reward far away.
 
     ## Description
-    10 rows of 10 cells with two walls (`#`). The goal is 24 steps away. The shortcut (`X`), seven
+    10 rows of 10 cells with two walls (`#`). The goal is 18 steps away. The shortcut (`X`), seven
     steps away, ends the episode as well and pays 200 once in fifty times: 4 on average, less than
     the goal's 10 even after discounting the longer way. A learner that is shown the prize more
     often than it happens takes the shortcut, and the value of the goal has a long way back to the
@@ -45,7 +45,7 @@ class ShortcutMazeEnv(GridEnv):
     with probability `p` (0.02), else 0, at the shortcut; `step_reward` (-0.1) elsewhere.
 
     ## Episode end
-    Termination at the goal or the shortcut, truncation after 200 steps.
+    Termination at the goal or the shortcut, truncation after 100 steps.
 
     ## Success
     An episode succeeds if the goal was entered.
