@@ -7,9 +7,9 @@ import os
 from collections.abc import Callable
 from dataclasses import fields
 
-import gymnasium as gym
 import numpy as np
 
+from sibling_replay.envs import make_env
 from sibling_replay.training.dqn import DQN
 from sibling_replay.training.gym_config import GymConfig, training_env
 from sibling_replay.training.methods import strategy_of
@@ -39,7 +39,7 @@ def train_gym(
         if due and not (model.notes and model.notes[-1][0] == model.steps):
             seconds = [clock.seconds] if config.timed else []
             with clock.stopped():
-                returns = model.evaluate(config.eval_episodes, lambda: gym.make(config.env))
+                returns = model.evaluate(config.eval_episodes, lambda: make_env(config.env))
                 measures = replay_measures(model.buffer, config.tail_magnitude)
             score = float(returns.mean())
             model.notes.append([model.steps, model.episodes, score, *measures, *seconds])
