@@ -27,6 +27,7 @@ from sibling_replay.strategies import (
 )
 from sibling_replay.studies.tabular import TabularJob
 from sibling_replay.terminal import new_console
+from sibling_replay.training import DQN
 
 # A kernel may depend on what a strategy keeps, or on what it averages: one of each kind.
 _STRATEGIES: dict[str, Strategy] = {
@@ -53,8 +54,8 @@ _SIZE = 4  # of batches
 def warm_up() -> int:
     """Compile the kernels now and keep them on disk, so that no first use waits for them.
 
-    Of the buffer, the slot sampler, all built-in strategies, the key maps and the tabular trainer:
-    two or three minutes, once on a machine. A second time there is nothing left to do.
+    Of the buffer, the slot sampler, all built-in strategies, the key maps, DQN and the tabular
+    trainer: two or three minutes, once on a machine. A second time there is nothing left to do.
     """
     console = new_console()
     NOTICE.silent = True  # this is what its line advises
@@ -95,6 +96,8 @@ def _uses() -> Iterator[tuple[str, Callable[[], None]]]:
         yield f"slot sampler, {name}", partial(_use_sampler, strategy)
     for name, key in _MAPS.items():
         yield f"key map, {name}", partial(_use_map, key)
+    for name in ("SiblingSample", "SiblingAverage"):
+        yield f"DQN, {name}", partial(_use_dqn, _STRATEGIES[name])
     yield "tabular trainer", TabularJob().prepare
 
 
@@ -116,6 +119,13 @@ def _use_buffer(strategy: Strategy) -> None:
     buffer.update_priorities(batch, np.ones(_SIZE))
     buffer.check_valid()
     buffer.load_state_dict(buffer.state_dict())
+
+
+def _use_dqn(strategy: Strategy) -> None:
+    model = DQN("CartPole-v1", strategy=strategy, key="exact", learning_starts=8, seed=0)
+    model.learn(20)
+    model.learner.move_target()
+    model.evaluate(1)
 
 
 def _use_sampler(strategy: Strategy) -> None:

@@ -16,11 +16,12 @@ from sibling_replay.envs import SHORT_NAMES
 from sibling_replay.strategies import registered
 from sibling_replay.training.losses import loss_named
 from sibling_replay.training.settings import LearningSettings, at_least, require
+from sibling_replay.training.tabular.rules import rule_of
 
 C = TypeVar("C", bound="RunConfig")
 
 METHODS = ("DDQN", "PER", "SAMPLE", "MODEL", "AVG", "AVG-g2", "AVG-g4")
-"""The methods the paper names. Any other `AVG-gK` is understood, and RANK, rank-based PER."""
+"""The methods the paper names. Any other `AVG-gK` is understood, and those of `RIVALS`."""
 
 ENVIRONMENTS = {
     "OutlierBandit": "sibling_replay/OutlierBandit-v0",
@@ -30,7 +31,21 @@ ENVIRONMENTS = {
 }
 """The paper's names of its tabular environments, and the ids Gymnasium knows them by."""
 
-_METHOD = re.compile(r"DDQN|PER|RANK|SAMPLE|MODEL|AVG|AVG-g([1-9][0-9]*)")
+RIVALS = {
+    "RANK": "RankBased",
+    "LAP": "LAP",
+    "RELO": "ReLo",
+    "LABER": "LaBER",
+    "SER": "Stratified",
+    "EPER": "ExpectedTD",
+    "GROUP": "GroupPrioritized",
+    "CV": "ControlVariate",
+    "CER": "Combined",
+    "AGE": "AgeDecayed",
+}
+"""Short names of strategies that the paper does not have."""
+
+_METHOD = re.compile(rf"DDQN|PER|SAMPLE|MODEL|AVG|AVG-g([1-9][0-9]*)|{'|'.join(RIVALS)}")
 _PLACE = re.compile(r"[\w.]+:\w+")  # module:Class; to read one imports nothing
 
 
@@ -166,8 +181,8 @@ class TabularConfig(RunConfig):
         at_least(self, 1, "hidden", "eval_every_episodes", "updates_a_step")
         loss_named(self.loss)  # refuses what is none
         refuse_unused_options(self.options)
-        kind = registered().get(self.method)
-        if ":" in self.method or (kind is not None and kind().recipe is None):
+        kind = registered().get(RIVALS.get(self.method, self.method))
+        if ":" in self.method or (kind is not None and rule_of(kind()) is None):
             raise ValueError(
                 f"{self.method} is written in NumPy, and the compiled trainer takes built-in "
                 "strategies: try it on MinAtar, or in your own loop or host"

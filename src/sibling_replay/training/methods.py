@@ -10,7 +10,6 @@ from typing import Any, get_args, get_type_hints
 
 from sibling_replay import (
     Prioritized,
-    RankBased,
     SiblingAverage,
     SiblingModel,
     SiblingSample,
@@ -19,12 +18,11 @@ from sibling_replay import (
 )
 from sibling_replay.strategies import registered
 from sibling_replay.strategies.registry import find_strategy
-from sibling_replay.training.config import METHODS, RunConfig, options_of, subset_size
+from sibling_replay.training.config import METHODS, RIVALS, RunConfig, options_of, subset_size
 
 KINDS: dict[str, Callable[..., Strategy]] = {
     "DDQN": Uniform,
     "PER": Prioritized,
-    "RANK": RankBased,
     "SAMPLE": SiblingSample,
     "MODEL": SiblingModel,
 }
@@ -40,7 +38,7 @@ def strategy_of(config: RunConfig) -> Strategy:
             update_all_siblings=getattr(config, "update_all_siblings", False),
         )
     else:
-        kind = KINDS.get(config.method) or find_strategy(config.method)
+        kind = KINDS.get(config.method) or find_strategy(RIVALS.get(config.method, config.method))
         strategy = kind(alpha=config.alpha)
     given = _options(strategy, config)
     if hasattr(config, "initial"):
@@ -94,7 +92,7 @@ def draws_by_siblings(method: str) -> bool | None:
     if method.startswith("AVG"):
         return True
     module, _, attribute = method.partition(":")
-    kind = KINDS.get(method) or registered().get(method)
+    kind = KINDS.get(method) or registered().get(RIVALS.get(method, method))
     if attribute and module in sys.modules:
         kind = getattr(sys.modules[module], attribute, None)
     return None if kind is None else kind().needs.groups
@@ -109,7 +107,7 @@ def method_named(name: str) -> str:
     size = re.fullmatch(r"avg-g([1-9][0-9]*)", name, re.IGNORECASE)
     if size:
         return f"AVG-g{size[1]}"
-    known = dict.fromkeys((*METHODS, *KINDS, *registered()))
+    known = dict.fromkeys((*METHODS, *RIVALS, *registered()))
     found = {method.casefold(): method for method in known}
     if name.casefold() in found:
         return found[name.casefold()]

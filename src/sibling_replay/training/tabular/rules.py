@@ -5,10 +5,18 @@ As in `strategies.recipe`, compiled code branches on codes, never on strategies.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from sibling_replay.strategies.api import Strategy
-from sibling_replay.strategies.recipe import Recipe
+from sibling_replay.strategies.recipe import (
+    ANCHOR,
+    BY_MASS,
+    GROUP_MEAN,
+    NO_WEIGHTS,
+    NOTHING,
+    UNIFORM,
+    Recipe,
+)
 
 # Anchors: as the recipe says; a group by its leaf n_g^kappa v_g^alpha and a uniform member of it;
 # the newest entry in the first row and uniform ones in the others; by age.
@@ -51,7 +59,45 @@ class TableRule(NamedTuple):
         return 2 if self.anchors == BY_GROUP else self.recipe.uniforms
 
 
-def rule_of(strategy: Strategy) -> TableRule | None:
+def rule_of(strategy: Any) -> TableRule | None:
     """How a strategy is carried out in tables; None if it cannot be."""
-    recipe = strategy.recipe
-    return None if recipe is None else TableRule(recipe)
+    if strategy.name in _RIVALS:
+        return _RIVALS[strategy.name](strategy)
+    return None if strategy.recipe is None else TableRule(strategy.recipe)
+
+
+def _group_prioritized(strategy: Any) -> TableRule | None:
+    whole = strategy.trains == "average"
+    if whole and strategy.k is not None:
+        return None
+    return TableRule(
+        Recipe(trained=GROUP_MEAN if whole else ANCHOR, weights=LEAF, refreshed=SCORED),
+        anchors=BY_GROUP,
+        score=SCORES[strategy.score],
+        kappa=strategy.kappa,
+        rescored_every=strategy.rescore_every,
+        members=0 if whole else 1,
+    )
+
+
+_PLAIN = Recipe(anchors=UNIFORM, weights=NO_WEIGHTS, refreshed=NOTHING)
+_BY_SCORE = Recipe(weights=LEAF, refreshed=SCORED)
+_RIVALS: dict[str, Callable[[Any], TableRule | None]] = {
+    "ReLo": lambda strategy: TableRule(Recipe(), priority=LOSS_DROP),
+    "LaBER": lambda strategy: TableRule(_PLAIN, candidates=strategy.candidates),
+    "Stratified": lambda strategy: TableRule(_PLAIN._replace(anchors=BY_MASS), anchors=BY_GROUP),
+    "ExpectedTD": lambda strategy: TableRule(_BY_SCORE, anchors=BY_GROUP, kappa=1.0),
+    "GroupPrioritized": _group_prioritized,
+    "ControlVariate": lambda strategy: (
+        TableRule(_PLAIN._replace(refreshed=REMEMBERED), pull=strategy.lam)
+        if strategy.alpha == 0.0
+        else None
+    ),
+    "Combined": lambda strategy: TableRule(_PLAIN, anchors=NEWEST),
+    "AgeDecayed": lambda strategy: (
+        TableRule(_PLAIN, anchors=BY_AGE, decay=strategy.decay)
+        if strategy.decay > 0.0
+        else TableRule(_PLAIN)
+    ),
+}
+"""By the strategy's name. Where groups are exact, means of targets and of residuals are equal."""

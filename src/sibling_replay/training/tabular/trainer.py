@@ -114,7 +114,8 @@ def new_run(config: TabularConfig, dtype: DTypeLike = np.float32) -> tuple[Tabul
     clock["state"] = np.argmax(model.initial_cumulative > env_rng.random())
     strategy = strategy_of(config)
     rule = rule_of(strategy)
-    assert rule is not None
+    if rule is None:
+        raise ValueError(f"the compiled trainer cannot carry out {strategy}")
     batch = new_batch(config.batch_size, rule, width, dtype)
     most_evaluations = config.steps // config.eval_every_episodes + 1
     run = TabularRun(
