@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from test_conformance import per, the_trained
 
-from sibling_replay import LAP, Prioritized, RankBased, SiblingSample
+from sibling_replay import LAP, Prioritized, RankBased, ReLo, SiblingSample
 from sibling_replay.testing import CheckFailed, check_strategy
 from support.scenes import add_entries, new_buffer
 
@@ -19,6 +19,17 @@ ALPHA = 0.8
 
 def with_floor(entries, rows):
     return [(row.slot, max(abs(row.td_error), 0.7)) for row in rows]
+
+
+def reducible(entries, rows):
+    return [
+        (row.slot, max(row.td_error**2 - row.signals["target_error"] ** 2, 0.0) + 1e-5)
+        for row in rows
+    ]
+
+
+def squared(entries, rows):
+    return [(row.slot, row.td_error**2 + 1e-5) for row in rows]
 
 
 class Case(NamedTuple):
@@ -35,6 +46,10 @@ CASES = {
     "LAP": Case(
         LAP(alpha=ALPHA, floor=0.7), per, with_floor, "ones",
         {"refresh": {"refresh": the_trained}, "weights": {"weights": "trained"}},
+    ),
+    "ReLo": Case(
+        ReLo(alpha=ALPHA), per, reducible, "trained",
+        {"refresh": {"refresh": squared}, "weights": {"weights": "ones"}},
     ),
 }  # fmt: skip
 

@@ -46,8 +46,8 @@ def test_torch_has_the_same(name: str) -> None:
     np.testing.assert_allclose(errors.grad.numpy(), slopes, rtol=1e-13)
 
 
-@pytest.mark.parametrize("name", ("mse:1", "l1", "huber:", "huber:0", "huber:-1", "pal:x", "pal:inf",
-                                  "huber:1:2", "", "Huber", None, 3))  # fmt: skip
+@pytest.mark.parametrize("name", ["mse:1", "l1", "huber:", "huber:0", "huber:-1", "pal:x",
+                                  "pal:inf", "huber:1:2", "", "Huber", None, 3])  # fmt: skip
 def test_what_is_none_is_refused(name) -> None:
     sentence = "loss must be one of mse, huber, huber:K, pal, pal:ALPHA, with K positive"
     with pytest.raises(ValueError, match=sentence):

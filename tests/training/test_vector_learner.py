@@ -12,8 +12,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from sibling_replay import (  # noqa: E402
+    LAP,
     Prioritized,
     RankBased,
+    ReLo,
     ReplayBuffer,
     SiblingAverage,
     SiblingModel,
@@ -111,6 +113,8 @@ def check_same_walk(first: tuple[list[Step], Any], second: tuple[list[Step], Any
 
 
 STRATEGIES = {
+    "LAP": (LAP(), "default"),
+    "ReLo": (ReLo(), "default"),
     "uniform": (Uniform(), "default"),
     "per": (Prioritized(alpha=0.6), "default"),
     "rank": (RankBased(alpha=0.7), "default"),

@@ -13,6 +13,7 @@ from sibling_replay.strategies.laws import Law
 from sibling_replay.strategies.prioritized import Prioritized
 from sibling_replay.strategies.rank_based import RankBased
 from sibling_replay.strategies.registry import find_strategy, register, registered
+from sibling_replay.strategies.relo import ReLo
 from sibling_replay.strategies.sibling_average import SiblingAverage
 from sibling_replay.strategies.sibling_model import SiblingModel
 from sibling_replay.strategies.sibling_sample import SiblingSample
@@ -27,6 +28,7 @@ __all__ = [
     "Needs",
     "Prioritized",
     "RankBased",
+    "ReLo",
     "Refresh",
     "SiblingAverage",
     "SiblingModel",

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from sibling_replay import Batch, ReplayBuffer, Strategy
 from sibling_replay.training.worlds import Envs, Transition, World
 
-SIGNALS = ("target", "value")  # what a learner can tell of a row beside its TD error
+# What a learner can tell of a row beside its TD error: its target, its value, and the target minus
+# the target network's value. What costs something is computed only for strategies that need it.
+SIGNALS = ("target", "value", "target_error")
 
 
 def refuse_unknown_signals(strategy: Strategy) -> None:
@@ -47,7 +49,7 @@ class Learner(Protocol):
 
     def greedy(self, obs: Any) -> int: ...
     def update(self, batch: Batch) -> NDArray[Any]: ...
-    def signals_for(self, buffer: ReplayBuffer) -> dict[str, NDArray[Any]]: ...
+    def signals_for(self, buffer: ReplayBuffer, batch: Batch) -> dict[str, NDArray[Any]]: ...
     def move_target(self, share: float = 1.0) -> None: ...
 
 
@@ -116,7 +118,7 @@ def interact(
                 if measure is not None:
                     measure(batch, td_errors)
                 if signals:
-                    refresh(batch, td_errors, **learner.signals_for(buffer))
+                    refresh(batch, td_errors, **learner.signals_for(buffer, batch))
                 else:
                     refresh(batch, td_errors)
                 updates += 1
