@@ -50,6 +50,7 @@ class Learner(Protocol):
     def greedy(self, obs: Any) -> int: ...
     def update(self, batch: Batch) -> NDArray[Any]: ...
     def signals_for(self, buffer: ReplayBuffer, batch: Batch) -> dict[str, NDArray[Any]]: ...
+    def values_of(self, obs: Any, action: Any) -> NDArray[Any]: ...
     def move_target(self, share: float = 1.0) -> None: ...
 
 
@@ -94,6 +95,8 @@ def interact(
     nothing.
     """
     refuse_unknown_signals(buffer.strategy)
+    if buffer.strategy.needs.values:
+        buffer.use_values(learner.values_of)
     world = Envs([env], [position.obs]) if isinstance(env, gym.Env) else env
     # looked up once: between two updates every line of Python counts, as its code is no longer near
     number, updates, last = position.number, position.updates, schedule.steps
