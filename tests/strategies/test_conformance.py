@@ -22,7 +22,7 @@ from sibling_replay import (
 from sibling_replay.testing import Update, check_strategy
 from support import saboteurs as wrong
 from support.numpy_strategies import NumPyAverage, NumPyModel, NumPySample, NumPyUniform, PlainPER
-from support.saboteurs import GroupMean, RankBasedNumPy, Stratified
+from support.saboteurs import EvenGroups, GroupMean, RankBasedNumPy
 
 ALPHA, EPSILON = 0.8, 1e-6
 OPTIONS = {"alpha": ALPHA, "epsilon": EPSILON}
@@ -210,10 +210,10 @@ CASES = {
     "average-all": average(whole_groups, update_all_siblings=True),
     "average-2": average(the_anchor, max_siblings=2),
     "average-2-all": average(all_averaged, max_siblings=2, update_all_siblings=True),
-    "stratified": Case(
-        Stratified(), None, stratified, nothing, "trained",
-        {wrong.EntriesUniform: "draws", wrong.StratifiedUnweighted: "weights",
-         wrong.StratifiedRefreshes: "refresh"},
+    "even-groups": Case(
+        EvenGroups(), None, stratified, nothing, "trained",
+        {wrong.EntriesUniform: "draws", wrong.EvenGroupsUnweighted: "weights",
+         wrong.EvenGroupsRefresh: "refresh"},
     ),
     "rank-based": Case(
         RankBased(**OPTIONS, every=3), None, per, the_error, "trained", RANK_SABOTEURS, ranks,

@@ -13,7 +13,7 @@ from support.example_files import load_example
 from support.scenes import add_entries, draw_many, new_buffer
 
 FOLDER = Path(__file__).parent.parent.parent / "examples" / "strategies"
-FILES = {"stratified": "Stratified", "rank_based": "RankBasedNumPy", "group_mean": "GroupMean"}
+FILES = {"even_groups": "EvenGroups", "rank_based": "RankBasedNumPy", "group_mean": "GroupMean"}
 
 
 def example(name: str):

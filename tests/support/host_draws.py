@@ -8,14 +8,14 @@ import sys
 import numpy as np
 
 from sibling_replay import KeyMap, Prioritized, SiblingModel, SiblingSample, SlotSampler
-from support.outside import RankBasedNumPy, Stratified
+from support.outside import EvenGroups, RankBasedNumPy
 
 # The strategies a host can express that reads one slot an entry and computes targets itself.
 HOST_STRATEGIES = {
     "prioritized": Prioritized(alpha=0.8),
     "sample": SiblingSample(alpha=0.8),
     "model": SiblingModel(alpha=0.8),
-    "outside stratified": Stratified(alpha=0.8),
+    "outside even-groups": EvenGroups(alpha=0.8),
     "outside rank-based": RankBasedNumPy(alpha=0.8, every=3),
 }
 

@@ -16,13 +16,13 @@ from sibling_replay.integrations.host_replay import HostReplay
 from sibling_replay.testing.chi_square import LawRejected, check_counts, check_draws
 from support.example_files import load_example
 
-Stratified = load_example("strategies/stratified.py").Stratified
+EvenGroups = load_example("strategies/even_groups.py").EvenGroups
 RankBasedNumPy = load_example("strategies/rank_based.py").RankBasedNumPy
 GroupMean = load_example("strategies/group_mean.py").GroupMean
 
 # Ranked anew after every refresh, so that what was refreshed last shows in the next draw.
 OUTSIDE = {
-    "stratified": Stratified(),
+    "even-groups": EvenGroups(),
     "rank-based": RankBasedNumPy(every=1),
     "group-mean": GroupMean(),
 }
@@ -108,7 +108,7 @@ def naive_law(strategy: Strategy, keys: dict[int, object], watched: Watched, cap
         members.setdefault(key, []).append(slot)
     law = np.zeros(capacity)
     errors = watched.errors
-    if isinstance(strategy, Stratified):
+    if isinstance(strategy, EvenGroups):
         for slot, key in keys.items():
             law[slot] = 1.0 / (len(members) * len(members[key]))
     elif isinstance(strategy, RankBasedNumPy):
@@ -161,15 +161,15 @@ def check_newcomer(strategy: Strategy, watched: Watched, masses, added: int, lar
     assert masses[added] < 0.95 * largest**strategy.alpha
 
 
-class Averaging(Stratified):
+class Averaging(EvenGroups):
     needs = Needs(groups=True, averages=True)
 
 
-class Shifting(Stratified):
+class Shifting(EvenGroups):
     needs = Needs(groups=True, shifts=True)
 
 
-class Asking(Stratified):
+class Asking(EvenGroups):
     needs = Needs(groups=True, signals=("target", "value"))
 
 

@@ -11,7 +11,7 @@ from sibling_replay import Draw, Needs, Refresh
 from support.example_files import load_example
 from support.numpy_strategies import NumPyAverage, NumPyModel, NumPySample, NumPyUniform, PlainPER
 
-Stratified = load_example("strategies/stratified.py").Stratified
+EvenGroups = load_example("strategies/even_groups.py").EvenGroups
 RankBasedNumPy = load_example("strategies/rank_based.py").RankBasedNumPy
 GroupMean = load_example("strategies/group_mean.py").GroupMean
 
@@ -193,19 +193,19 @@ class OthersRefreshed(NumPyAverage):
         return NumPyAverage.refreshed(other, draw, priorities)
 
 
-class EntriesUniform(Stratified):
+class EntriesUniform(EvenGroups):
     def draw(self, view, size, stream, beta):
         slots = NumPyUniform.draw(self, view, size, stream, beta).slots
         each = 1.0 / (view.group_ids.size * view.group_sizes(view.groups(slots)))
         return Draw(slots=slots, weights=self.importance_weights(view, each, beta))
 
 
-class StratifiedUnweighted(Stratified):
+class EvenGroupsUnweighted(EvenGroups):
     def draw(self, view, size, stream, beta):
         return replace(super().draw(view, size, stream, beta), weights=None)
 
 
-class StratifiedRefreshes(Stratified):
+class EvenGroupsRefresh(EvenGroups):
     refresh = PlainPER.refresh
 
 

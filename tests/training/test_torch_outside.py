@@ -18,7 +18,7 @@ from support.outside import (  # noqa: E402
     OUTSIDE,
     STARTS,
     Asking,
-    Stratified,
+    EvenGroups,
     check_newcomer,
     check_trained,
     watch_buffers,
@@ -111,7 +111,7 @@ def test_a_strategy_takes_the_place_of_the_configs_method() -> None:
     config = short(steps=400)
     by_name, by_strategy, other = (
         torch_reference.train_reference(config, **given)
-        for given in ({}, {"strategy": Prioritized(alpha=0.6)}, {"strategy": Stratified()})
+        for given in ({}, {"strategy": Prioritized(alpha=0.6)}, {"strategy": EvenGroups()})
     )
     assert by_name.updates == by_strategy.updates == other.updates == 300
     assert np.array_equal(by_name.eval_step, by_strategy.eval_step)
@@ -126,7 +126,7 @@ def test_newcomers_start_as_the_strategy_says(initial, watched) -> None:
     check_newcomer(STARTS[initial], watched, buffer.masses, added, buffer.max_priority)
 
 
-class Curious(Stratified):
+class Curious(EvenGroups):
     needs = Needs(groups=True, signals=("target", "novelty"))
 
 
@@ -140,5 +140,5 @@ def test_signals_that_no_learner_gives_are_refused_before_the_first_step() -> No
 
 
 def test_what_is_no_strategy_is_named() -> None:
-    with pytest.raises(TypeError, match=r"strategy must be one of .*stratified"):
-        torch_reference.set_up(short(), strategy="stratified")
+    with pytest.raises(TypeError, match=r"strategy must be one of .*even-groups"):
+        torch_reference.set_up(short(), strategy="even-groups")

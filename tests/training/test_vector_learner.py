@@ -12,13 +12,21 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from sibling_replay import (  # noqa: E402
+    LAP,
+    AgeDecayed,
+    Combined,
+    ControlVariate,
+    ExpectedTD,
+    GroupPrioritized,
     Prioritized,
     RankBased,
+    ReLo,
     ReplayBuffer,
     SiblingAverage,
     SiblingModel,
     SiblingSample,
     Strategy,
+    Stratified,
     Uniform,
 )
 from sibling_replay.grouping import Auto, Grid  # noqa: E402
@@ -111,6 +119,16 @@ def check_same_walk(first: tuple[list[Step], Any], second: tuple[list[Step], Any
 
 
 STRATEGIES = {
+    "LAP": (LAP(), "default"),
+    "ReLo": (ReLo(), "default"),
+    "stratified": (Stratified(), Grid(3)),
+    "control variate": (ControlVariate(), Grid(3)),
+    "expected TD": (ExpectedTD(), Grid(3)),
+    "groups, rescored": (GroupPrioritized(rescore_every=10), Grid(3)),
+    "groups by ReLo": (GroupPrioritized(score="relo"), Grid(3)),
+    "groups, averaged": (GroupPrioritized(score="shrunk", trains="average", k=4), Grid(3)),
+    "newest and uniform": (Combined(), "default"),
+    "age-decayed": (AgeDecayed(decay=1e-3), "default"),
     "uniform": (Uniform(), "default"),
     "per": (Prioritized(alpha=0.6), "default"),
     "rank": (RankBased(alpha=0.7), "default"),

@@ -48,6 +48,10 @@ def refuse_unfit(
         raise ValueError(
             f"{host} computes each target itself; {strategy.name} adds something to targets"
         )
+    if needs.values:
+        raise ValueError(
+            f"{host} keeps its network to itself; {strategy.name} rescores by present values"
+        )
     if needs.signals:
         raise ValueError(
             f"{host} hands back TD errors alone; {strategy.name} needs {', '.join(needs.signals)} "

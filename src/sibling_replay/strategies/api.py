@@ -49,6 +49,7 @@ class Needs:
     scores: bool = False  # a score a group, and a tree over groups with leaves n_g^kappa v_g^alpha
     kappa: float = 0.0
     sweep: int = 0  # refreshes from one `rescore` to the next; 0: never
+    values: bool = False  # the learner's present values, in sweeps (`use_values`)
     host_may_draw: bool = False  # a host's own uniform draw is the same thing
 
     def __post_init__(self) -> None:

@@ -12,6 +12,7 @@ from sibling_replay.replay.opened import open_index
 from sibling_replay.replay.partition import member
 from sibling_replay.replay.tree import find as find_leaves
 from sibling_replay.rng import Uniforms
+from sibling_replay.strategies.over_memory import count_outcomes, list_outcomes, list_subsets
 
 
 class Stream:
@@ -59,6 +60,19 @@ class View:
         if self._memory.stamps.size:
             return self._memory.added - 1 - self._memory.stamps[slots]
         return (self._memory.added - 1 - slots) % self.capacity
+
+    @property
+    def in_order(self) -> bool:
+        """Whether slots are filled one after the other, so that every age from 0 to size - 1 is
+        there once."""
+        return self._memory.stamps.size == 0
+
+    def at_ages(self, ages: I64) -> I64:
+        """The slots of these ages, where they are filled in order."""
+        given = np.asarray(ages, dtype=np.int64)
+        if not (self.in_order and (given >= 0).all() and (given < self.size).all()):
+            raise ValueError(f"expected ages from 0 to {self.size - 1} of slots in order, {ages}")
+        return (self._memory.added - 1 - given) % self.capacity
 
     # -------------------------------------------------------------------- masses
 
@@ -170,6 +184,28 @@ class View:
         slots = np.empty(known.size, dtype=np.int64)
         _pick(self._memory.handle, known, numbers, slots)
         return slots
+
+    def outcomes(self, groups: I64) -> tuple[I64, I64, F64]:
+        """What a whole-group average is made of (the columns of `Terms`): every distinct outcome of
+        each group, once, and its share. For strategies whose needs name `outcomes`."""
+        known = self._known(groups)
+        if not self._memory.counts_outcomes:
+            raise ValueError("no outcomes are counted: the strategy's needs do not name them")
+        starts = np.empty(known.size + 1, dtype=np.int64)
+        count_outcomes(self._memory.handle, known, starts)
+        slots, shares = np.empty(starts[-1], dtype=np.int64), np.empty(starts[-1])
+        list_outcomes(self._memory.handle, known, starts, slots, shares)
+        return starts, slots, shares
+
+    def subsets(self, groups: I64, most: int, stream: Stream) -> tuple[I64, I64, F64]:
+        """The same for a uniform subset of at most so many members of each group."""
+        known = self._known(groups)
+        uniforms = stream.take(known.size * most)
+        count = int(np.minimum(self.group_sizes(known), most).sum())
+        starts = np.empty(known.size + 1, dtype=np.int64)
+        slots, shares = np.empty(count, dtype=np.int64), np.empty(count)
+        list_subsets(self._memory.handle, known, uniforms, 0, most, starts, slots, shares)
+        return starts, slots, shares
 
     def _known(self, groups: I64 | list[int]) -> I64:
         """Groups that have members: compiled code believes what it is given."""

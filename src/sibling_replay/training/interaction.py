@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from sibling_replay import Batch, ReplayBuffer, Strategy
 from sibling_replay.training.worlds import Envs, Transition, World
 
-SIGNALS = ("target", "value")  # what a learner can tell of a row beside its TD error
+# What a learner can tell of a row beside its TD error: its target, its value, and the target minus
+# the target network's value. What costs something is computed only for strategies that need it.
+SIGNALS = ("target", "value", "target_error")
 
 
 def refuse_unknown_signals(strategy: Strategy) -> None:
@@ -47,7 +49,8 @@ class Learner(Protocol):
 
     def greedy(self, obs: Any) -> int: ...
     def update(self, batch: Batch) -> NDArray[Any]: ...
-    def signals_for(self, buffer: ReplayBuffer) -> dict[str, NDArray[Any]]: ...
+    def signals_for(self, buffer: ReplayBuffer, batch: Batch) -> dict[str, NDArray[Any]]: ...
+    def values_of(self, obs: Any, action: Any) -> NDArray[Any]: ...
     def move_target(self, share: float = 1.0) -> None: ...
 
 
@@ -92,6 +95,8 @@ def interact(
     nothing.
     """
     refuse_unknown_signals(buffer.strategy)
+    if buffer.strategy.needs.values:
+        buffer.use_values(learner.values_of)
     world = Envs([env], [position.obs]) if isinstance(env, gym.Env) else env
     # looked up once: between two updates every line of Python counts, as its code is no longer near
     number, updates, last = position.number, position.updates, schedule.steps
@@ -116,7 +121,7 @@ def interact(
                 if measure is not None:
                     measure(batch, td_errors)
                 if signals:
-                    refresh(batch, td_errors, **learner.signals_for(buffer))
+                    refresh(batch, td_errors, **learner.signals_for(buffer, batch))
                 else:
                     refresh(batch, td_errors)
                 updates += 1

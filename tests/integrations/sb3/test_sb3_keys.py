@@ -27,7 +27,7 @@ from sibling_replay import (
     Uniform,
 )
 from sibling_replay.integrations.sb3 import SiblingDQN, SiblingReplayBuffer
-from support.outside import Stratified
+from support.outside import EvenGroups
 
 # ------------------------------------------------------------- what a key is given
 
@@ -312,6 +312,6 @@ def test_an_algorithm_that_never_refreshes_is_told_so():
     with pytest.warns(UserWarning, match="SiblingSample draws as Uniform"):
         run(SiblingSample(), 150)
     run(Prioritized(), 100)  # warnings are errors here: too early to say
-    run(Stratified(), 150)  # equal priorities, but not what Uniform draws
+    run(EvenGroups(), 150)  # equal priorities, but not what Uniform draws
     run(Uniform(), 150)
     small_model(Prioritized()).learn(150)

@@ -116,10 +116,24 @@ class DoubleDQN:
         before: NDArray[Any] = errors.numpy(force=True)
         return before
 
-    def signals_for(self, buffer: ReplayBuffer) -> dict[str, NDArray[Any]]:
-        """What a buffer's strategy needs to know of the last update beside its TD errors."""
+    def signals_for(self, buffer: ReplayBuffer, batch: Batch) -> dict[str, NDArray[Any]]:
+        """What a buffer's strategy needs to know of the last update, which was on this batch,
+        beside its TD errors."""
         wanted = buffer.strategy.needs.signals
+        if "target_error" in wanted:
+            values = self._of_pairs(self.target, batch.obs, batch.action)
+            self.signals["target_error"] = self.signals["target"] - values
         return {name: self.signals[name].numpy(force=True) for name in wanted}
+
+    def values_of(self, obs: Any, action: Any) -> NDArray[Any]:
+        """Q of each of a batch of observations with an action each."""
+        found: NDArray[Any] = self._of_pairs(self.network, obs, action).numpy(force=True)
+        return found
+
+    @torch.inference_mode()
+    def _of_pairs(self, network: nn.Module, obs: Any, action: Any) -> Tensor:
+        found: Tensor = network(self.features(obs))
+        return found.gather(1, self._tensor(action)[:, None]).squeeze(1)
 
     def move_target(self, share: float = 1.0) -> None:
         """target += share (online - target): a hard update, or a soft one."""

@@ -133,14 +133,28 @@ class CompiledDoubleDQN:
         self._last = targets, errors
         return errors
 
-    def signals_for(self, buffer: ReplayBuffer) -> dict[str, NDArray[Any]]:
-        """What a buffer's strategy needs to know of the last update beside its TD errors."""
+    def signals_for(self, buffer: ReplayBuffer, batch: Batch) -> dict[str, NDArray[Any]]:
+        """What a buffer's strategy needs to know of the last update, which was on this batch,
+        beside its TD errors."""
         wanted = buffer.strategy.needs.signals
         if not wanted:
             return {}
         targets, errors = self._last
         found = {"target": targets, "value": targets - errors}
+        if "target_error" in wanted:
+            found["target_error"] = targets - self._of_pairs(
+                self._network.target, batch.obs, batch.action
+            )
         return {name: found[name] for name in wanted}
+
+    def values_of(self, obs: Any, action: Any) -> NDArray[Any]:
+        """Q of each of a batch of observations with an action each."""
+        return self._of_pairs(self._theta, obs, action)
+
+    def _of_pairs(self, theta: NDArray[Any], obs: Any, action: Any) -> NDArray[Any]:
+        rows = self.features(obs).astype(theta.dtype)
+        found: NDArray[Any] = values_of(self._handle, theta, rows)[np.arange(len(rows)), action]
+        return found
 
     def move_target(self, share: float = 1.0) -> None:
         """target += share (online - target): a hard update, or a soft one."""

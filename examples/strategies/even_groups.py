@@ -1,4 +1,4 @@
-"""Stratified replay: every group equally often, then every sibling equally often."""
+"""Every group equally often, then every sibling equally often, with importance weights."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from sibling_replay import Draw, Law, Needs, Strategy, Stream, View, register
 
 
 @register
-class Stratified(Strategy):
+class EvenGroups(Strategy):
     """Uniform over groups, then uniform over siblings; nothing is refreshed.
 
     Entry j of group g has probability 1 / (G n_g), so its weight is (N / (G n_g))^-beta.
     """
 
-    name: ClassVar[str] = "stratified"
+    name: ClassVar[str] = "even-groups"
     needs = Needs(groups=True)
 
     def draw(self, view: View, size: int, stream: Stream, beta: float) -> Draw:

@@ -1,0 +1,41 @@
+"""ReLo: replay by reducible loss (Sujit et al. 2023)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from sibling_replay.replay.arrays import F64
+from sibling_replay.strategies.api import Draw, Needs, Refresh, Signals, Strategy
+from sibling_replay.strategies.drawing import draw_as_per
+from sibling_replay.strategies.laws import Law, prioritized_law
+from sibling_replay.strategies.registry import register
+from sibling_replay.strategies.view import Stream, View
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class ReLo(Strategy):
+    """PER's law and weights with priority relu(loss - loss of the target network) + epsilon: what
+    the target network has learnt no better cannot be learnt. The loss is the squared TD error.
+
+    The learner hands in `target_error`, the target minus the target network's own value of the
+    entry. It equals the TD error right after the target network was copied, and all priorities are
+    epsilon then.
+    """
+
+    epsilon: float = 1e-5
+    needs: ClassVar[Needs] = Needs(signals=("target_error",))
+
+    def draw(self, view: View, size: int, stream: Stream, beta: float) -> Draw:
+        return draw_as_per(self, view, size, stream, beta)
+
+    def refresh(self, view: View, draw: Draw, td_errors: F64, signals: Signals) -> Refresh:
+        reducible = td_errors**2 - signals["target_error"] ** 2
+        return Refresh(slots=draw.slots, priorities=np.maximum(reducible, 0.0) + self.epsilon)
+
+    def law(self, view: View, size: int) -> Law:
+        own = prioritized_law(view)
+        return Law(own, own, own)
