@@ -97,6 +97,12 @@ def p_value(env: Any, model: TabularModel, seed: int) -> float:
         (H50, {}, 53 * 4),
         (H100, {"success_rate": 0.5, "map_name": "4x4"}, 11 * 4),
         ("CliffWalkingSlippery-v1", {}, 37 * 4),
+        ("sibling_replay/ConalBandit-v0", {}, 5),
+        ("sibling_replay/ShiftedConalBandit-v0", {"noise": 0.5}, 5),
+        # each of the 30 cells of the field has 4 neighbours, one of them the goal
+        ("sibling_replay/NoisyGridworld-v0", {}, 30 * 4 - 1),
+        ("sibling_replay/PortalBridge-v0", {}, 2),
+        ("sibling_replay/ShortcutMaze-v0", {"p": 0.2}, 3),
     ],
 )
 def test_step_follows_the_table(env_id: str, parameters: dict[str, Any], n_pairs: int) -> None:

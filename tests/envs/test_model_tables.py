@@ -73,6 +73,13 @@ def walk_model(model: TabularModel, seed: int, actions: list[int]) -> tuple[list
         ("CliffWalking-v1", {}, False),
         ("CliffWalkingSlippery-v1", {"max_episode_steps": 100}, True),
         (TAXI, {}, True),
+        ("sibling_replay/ShiftedConalBandit-v0", {}, True),
+        ("sibling_replay/NoisyGridworld-v0", {}, True),
+        ("sibling_replay/PortalBridge-v0", {"p": 0.3}, True),
+        ("sibling_replay/ShortcutMaze-v0", {"p": 0.3}, True),
+        ("sibling_replay/BlindCliffWalk-v0", {"length": 3}, False),
+        ("sibling_replay/Chain-v0", {"length": 5}, True),
+        ("sibling_replay/FickleTaxi-v0", {"fickle_probability": 0.5}, True),
         (TAXI, {"is_rainy": True}, True),
     ],
 )
@@ -230,7 +237,7 @@ def test_environments_without_a_table_are_refused() -> None:
         TabularModel.from_env(gym.make("CartPole-v1"))
     with pytest.raises(TypeError, match="action_space must be Discrete"):
         TabularModel.from_env(bandit_with(action_space=gym.spaces.Discrete(2, start=1)))
-    with pytest.raises(ValueError, match="fickle_passenger"):
+    with pytest.raises(ValueError, match=r"fickle_passenger.*FickleTaxi-v0 is the same with"):
         TabularModel.from_env(gym.make(TAXI, fickle_passenger=True))
 
 

@@ -17,7 +17,18 @@ BANDIT = "sibling_replay/OutlierBandit-v0"
 CHAINS = "sibling_replay/TwoChains-v0"
 H100 = "sibling_replay/FrozenLakeH100-v0"
 H50 = "sibling_replay/FrozenLakeH50-v0"
-OURS = [BANDIT, CHAINS, H100, H50]
+BENCH = {  # time limit, states, actions
+    "sibling_replay/ConalBandit-v0": (1, 1, 5),
+    "sibling_replay/ShiftedConalBandit-v0": (1, 1, 5),
+    "sibling_replay/NoisyGridworld-v0": (100, 7 * 8, 4),
+    "sibling_replay/PortalBridge-v0": (100, 6 * 9, 4),
+    "sibling_replay/ShortcutMaze-v0": (100, 10 * 10, 4),
+    "sibling_replay/BlindCliffWalk-v0": (100, 11, 2),
+    "sibling_replay/Chain-v0": (100, 21, 2),
+    "sibling_replay/FickleTaxi-v0": (200, 1000, 6),
+}
+CONAL, SHIFTED, NOISY, PORTAL, MAZE, CLIFF, CHAIN, FICKLE = BENCH
+OURS = [BANDIT, CHAINS, H100, H50, *BENCH]
 
 HAS_PYGAME = importlib.util.find_spec("pygame") is not None
 
@@ -40,7 +51,9 @@ def test_registering_again_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("env_id", "limit"), [(BANDIT, None), (CHAINS, 20), (H100, 200), (H50, 200)]
+    ("env_id", "limit"),
+    [(BANDIT, None), (CHAINS, 20), (H100, 200), (H50, 200)]
+    + [(env_id, limit) for env_id, (limit, _, _) in BENCH.items()],
 )
 def test_time_limits(env_id: str, limit: int | None) -> None:
     spec = gym.make(env_id).spec
@@ -49,7 +62,8 @@ def test_time_limits(env_id: str, limit: int | None) -> None:
 
 @pytest.mark.parametrize(
     ("env_id", "n_states", "n_actions"),
-    [(BANDIT, 1, 2), (CHAINS, 14, 2), (H100, 64, 4), (H50, 64, 4)],
+    [(BANDIT, 1, 2), (CHAINS, 14, 2), (H100, 64, 4), (H50, 64, 4)]
+    + [(env_id, states, actions) for env_id, (_, states, actions) in BENCH.items()],
 )
 def test_spaces(env_id: str, n_states: int, n_actions: int) -> None:
     env = gym.make(env_id)
@@ -79,6 +93,27 @@ def test_spaces(env_id: str, n_states: int, n_actions: int) -> None:
         (H50, {"hole_reward": math.nan}),
         (H50, {"step_reward": math.nan}),
         (H50, {"map_name": "9x9"}),
+        (CONAL, {"shift": math.inf}),
+        (SHIFTED, {"noise": -1.0}),
+        (SHIFTED, {"noise": math.nan}),
+        (NOISY, {"variance": -2.0}),
+        (NOISY, {"variance": math.inf}),
+        (NOISY, {"goal_reward": math.nan}),
+        (NOISY, {"step_reward": math.inf}),
+        (PORTAL, {"p": 1.5}),
+        (PORTAL, {"loss": math.nan}),
+        (PORTAL, {"goal_reward": math.inf}),
+        (PORTAL, {"step_reward": math.nan}),
+        (MAZE, {"p": -0.02}),
+        (MAZE, {"prize": math.inf}),
+        (MAZE, {"goal_reward": math.nan}),
+        (MAZE, {"step_reward": math.nan}),
+        (CLIFF, {"length": 0}),
+        (CLIFF, {"reward": math.nan}),
+        (CHAIN, {"length": 1.5}),
+        (CHAIN, {"reward": math.inf}),
+        (CHAIN, {"step_reward": math.nan}),
+        (FICKLE, {"fickle_probability": 1.3}),
     ],
 )
 def test_bad_parameters_are_refused_by_name(env_id: str, parameters: dict[str, Any]) -> None:
@@ -87,7 +122,7 @@ def test_bad_parameters_are_refused_by_name(env_id: str, parameters: dict[str, A
         gym.make(env_id, **parameters)
 
 
-@pytest.mark.parametrize("env_id", [BANDIT, CHAINS])
+@pytest.mark.parametrize("env_id", [BANDIT, CHAINS, CLIFF, CHAIN])
 @pytest.mark.parametrize("action", [2, -1, 0.5])
 def test_an_unknown_action_is_refused(env_id: str, action: Any) -> None:
     env = gym.make(env_id).unwrapped

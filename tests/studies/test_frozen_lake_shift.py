@@ -5,12 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sibling_replay.studies.frozen_lake_shift import (
-    VISITED,
-    expected_visits,
-    optimal_values,
-    target_shifts,
-)
+from sibling_replay.envs import optimal_values
+from sibling_replay.studies.frozen_lake_shift import VISITED, expected_visits, target_shifts
 from sibling_replay.training.tabular.trainer import tabular_model
 
 

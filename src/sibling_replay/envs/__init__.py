@@ -1,4 +1,4 @@
-"""The paper's environments, registered with Gymnasium when this package is imported."""
+"""The paper's environments and the bench's, registered with Gymnasium when this is imported."""
 
 from __future__ import annotations
 
@@ -6,23 +6,58 @@ from typing import Any
 
 import gymnasium as gym
 
+from .chain import BlindCliffWalkEnv, ChainEnv
+from .conal_bandit import ConalBanditEnv
+from .fickle_taxi import FickleTaxiEnv
 from .frozen_lake import DeepHoleFrozenLakeEnv
+from .mean_rewards import MeanRewards, mean_rewards
 from .minatar import GAMES, MinAtarEnv
+from .named import REWARD_PARAMETERS, env_text, make_env, parse_env
+from .noisy_gridworld import NoisyGridworldEnv
+from .optimal import (
+    greedy_policy,
+    optimal_values,
+    policy_return,
+    random_policy,
+    reachable_states,
+)
 from .outlier_bandit import OutlierBanditEnv
-from .reward_tail import MeanPreservingTail
+from .portal_bridge import PortalBridgeEnv
+from .reward_noise import NoisyRewards, RewardNoise
+from .shortcut_maze import ShortcutMazeEnv
 from .tables import NO_TIME_LIMIT, TabularModel, inverse_cdf
 from .two_chains import TwoChainsEnv
 
 __all__ = [
     "GAMES",
     "NO_TIME_LIMIT",
+    "REWARD_PARAMETERS",
+    "SHORT_NAMES",
+    "BlindCliffWalkEnv",
+    "ChainEnv",
+    "ConalBanditEnv",
     "DeepHoleFrozenLakeEnv",
-    "MeanPreservingTail",
+    "FickleTaxiEnv",
+    "MeanRewards",
     "MinAtarEnv",
+    "NoisyGridworldEnv",
+    "NoisyRewards",
     "OutlierBanditEnv",
+    "PortalBridgeEnv",
+    "RewardNoise",
+    "ShortcutMazeEnv",
     "TabularModel",
     "TwoChainsEnv",
+    "env_text",
+    "greedy_policy",
     "inverse_cdf",
+    "make_env",
+    "mean_rewards",
+    "optimal_values",
+    "parse_env",
+    "policy_return",
+    "random_policy",
+    "reachable_states",
     "register_envs",
 ]
 
@@ -46,6 +81,39 @@ _SPECS: dict[str, dict[str, Any]] = {
         "kwargs": {"goal_reward": 50.0, "hole_reward": -100.0},
         "max_episode_steps": 200,
     },
+    "sibling_replay/ConalBandit-v0": {
+        "entry_point": f"{__name__}.conal_bandit:ConalBanditEnv",
+        "max_episode_steps": 1,
+    },
+    "sibling_replay/ShiftedConalBandit-v0": {
+        "entry_point": f"{__name__}.conal_bandit:ConalBanditEnv",
+        "kwargs": {"shift": 1.0},
+        "max_episode_steps": 1,
+    },
+    "sibling_replay/NoisyGridworld-v0": {
+        "entry_point": f"{__name__}.noisy_gridworld:NoisyGridworldEnv",
+        "max_episode_steps": 100,
+    },
+    "sibling_replay/PortalBridge-v0": {
+        "entry_point": f"{__name__}.portal_bridge:PortalBridgeEnv",
+        "max_episode_steps": 100,
+    },
+    "sibling_replay/ShortcutMaze-v0": {
+        "entry_point": f"{__name__}.shortcut_maze:ShortcutMazeEnv",
+        "max_episode_steps": 100,
+    },
+    "sibling_replay/BlindCliffWalk-v0": {
+        "entry_point": f"{__name__}.chain:BlindCliffWalkEnv",
+        "max_episode_steps": 100,
+    },
+    "sibling_replay/Chain-v0": {
+        "entry_point": f"{__name__}.chain:ChainEnv",
+        "max_episode_steps": 100,
+    },
+    "sibling_replay/FickleTaxi-v0": {
+        "entry_point": f"{__name__}.fickle_taxi:FickleTaxiEnv",
+        "max_episode_steps": 200,
+    },
     # the step limit is the game's own, so that one state holds all of an episode
     **{
         f"sibling_replay/MinAtar-{game}-v0": {
@@ -55,6 +123,11 @@ _SPECS: dict[str, dict[str, Any]] = {
         for game in GAMES
     },
 }
+
+SHORT_NAMES = {
+    env_id.removeprefix("sibling_replay/").removesuffix("-v0"): env_id for env_id in _SPECS
+}
+"""What ours are called where no other environment is meant: NoisyGridworld."""
 
 
 def register_envs() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -12,6 +12,16 @@ from gymnasium.envs.toy_text.utils import categorical_sample
 from numpy.typing import NDArray
 
 Outcome = tuple[float, int, float, bool]  # probability, next state, reward, terminated
+
+
+class ListedOutcome(NamedTuple):
+    """An outcome of a state and action in a `TabularModel`."""
+
+    probability: float
+    next_state: int
+    reward: float
+    terminated: bool
+    success: bool
 
 
 class TableEnv(gym.Env[Any, Any], ABC):
@@ -47,6 +57,21 @@ class TableEnv(gym.Env[Any, Any], ABC):
         chosen = categorical_sample([outcome[0] for outcome in outcomes], self.np_random)
         probability, self.s, reward, terminated = outcomes[chosen]
         return self.s, reward, terminated, False, {"prob": probability}
+
+
+class RewardLayer(gym.Wrapper[Any, Any, Any, Any], ABC):
+    """A wrapper that changes rewards alone, and can say what it makes of a table."""
+
+    @abstractmethod
+    def of_outcomes(self, outcomes: list[ListedOutcome]) -> list[ListedOutcome]:
+        """The outcomes of a state and action as this wrapper shows them."""
+
+
+def check_whole(name: str, value: int, least: int) -> int:
+    """`value` as an int, or a ValueError that names the parameter."""
+    if value != int(value) or value < least:
+        raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}")
+    return int(value)
 
 
 def check_probability(name: str, value: float) -> float:

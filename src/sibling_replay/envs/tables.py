@@ -9,7 +9,7 @@ without a Python call per step.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 from numba import njit
 from numpy.typing import NDArray
 
-from .base import Outcome, TableEnv
+from .base import ListedOutcome, Outcome, RewardLayer, TableEnv
 from .frozen_lake import enters_goal
 
 # `steps >= time_limit` is the whole rule, with or without a limit.
@@ -74,17 +74,56 @@ class TabularModel:
         """The table of `env`, which may carry the wrappers `gymnasium.make` adds.
 
         Success is what the environment says it is (ours), entering the goal (any FrozenLake), or
-        else a termination with positive reward.
+        else a termination with positive reward. Noise on rewards, and means of rewards in their
+        place, are part of the table.
         """
         time_limit = _time_limit(env)
         base: Any = env.unwrapped
         n_states, n_actions = _sizes(base)
         _check_follows_table(base)
 
-        listed = [[_outcomes(base.P, s, a, n_states) for a in range(n_actions)]
-                  for s in range(n_states)]  # fmt: skip
+        def listed(s: int, a: int) -> list[ListedOutcome]:
+            return [
+                ListedOutcome(*outcome, _is_success(base, s, a, *outcome[1:]))
+                for outcome in _outcomes(base.P, s, a, n_states)
+            ]
+
+        model = cls._of_outcomes(
+            [[listed(s, a) for a in range(n_actions)] for s in range(n_states)],
+            _initial_cumulative(base, n_states),
+            time_limit,
+        )
+        for layer in _reward_layers(env):
+            model = model.with_outcomes(layer.of_outcomes)
+        return model
+
+    def with_outcomes(
+        self, change: Callable[[list[ListedOutcome]], list[ListedOutcome]]
+    ) -> TabularModel:
+        """The table in which the outcomes of every state and action are what `change` makes of
+        them."""
+        listed = [
+            [change(self.outcomes(s, a)) for a in range(self.n_actions)]
+            for s in range(self.n_states)
+        ]
+        return self._of_outcomes(listed, self.initial_cumulative, self.time_limit)
+
+    def outcomes(self, s: int, a: int) -> list[ListedOutcome]:
+        """What an action can lead to, as listed."""
+        n = self.n_outcomes[s, a]
+        columns = (self.probability, self.next_state, self.reward, self.terminated, self.success)
+        rows = zip(*(column[s, a, :n].tolist() for column in columns), strict=True)
+        return [ListedOutcome(*row) for row in rows]
+
+    @classmethod
+    def _of_outcomes(
+        cls,
+        listed: list[list[list[ListedOutcome]]],
+        initial_cumulative: NDArray[np.float64],
+        time_limit: int,
+    ) -> TabularModel:
         width = max(len(outcomes) for row in listed for outcomes in row)
-        shape = (n_states, n_actions, width)
+        shape = (len(listed), len(listed[0]), width)
         model = cls(
             probability=np.zeros(shape),
             cumulative=np.empty(shape),
@@ -94,26 +133,26 @@ class TabularModel:
             success=np.empty(shape, np.bool_),
             outcome_id=np.empty(shape, np.int32),
             n_outcomes=np.empty(shape[:2], np.int32),
-            initial_cumulative=_initial_cumulative(base, n_states),
+            initial_cumulative=initial_cumulative,
             time_limit=time_limit,
         )
         for s, row in enumerate(listed):
             for a, outcomes in enumerate(row):
-                model._fill(base, s, a, outcomes)
+                model._fill(s, a, outcomes)
         return model
 
-    def _fill(self, env: Any, s: int, a: int, outcomes: list[Outcome]) -> None:
+    def _fill(self, s: int, a: int, outcomes: list[ListedOutcome]) -> None:
         """Write the outcomes of one (s, a), then repeat the last up to the common width."""
         n = len(outcomes)
         self.n_outcomes[s, a] = n
-        self.probability[s, a, :n] = [outcome[0] for outcome in outcomes]
+        self.probability[s, a, :n] = [outcome.probability for outcome in outcomes]
         self.cumulative[s, a, :n] = np.cumsum(self.probability[s, a, :n])
         ids: dict[tuple[int, float, bool], int] = {}
-        for o, (_, next_state, reward, terminated) in enumerate(outcomes):
+        for o, (_, next_state, reward, terminated, success) in enumerate(outcomes):
             self.next_state[s, a, o] = next_state
             self.reward[s, a, o] = reward
             self.terminated[s, a, o] = terminated
-            self.success[s, a, o] = _is_success(env, s, a, next_state, reward, terminated)
+            self.success[s, a, o] = success
             self.outcome_id[s, a, o] = ids.setdefault((next_state, reward, terminated), len(ids))
         for array in (self.cumulative, self.next_state, self.reward, self.terminated,
                       self.success, self.outcome_id):  # fmt: skip
@@ -149,6 +188,16 @@ def _time_limit(env: gym.Env[Any, Any]) -> int:
     return limit
 
 
+def _reward_layers(env: gym.Env[Any, Any]) -> list[RewardLayer]:
+    """Wrappers that change rewards in a way a table can show, the innermost first."""
+    found = []
+    while isinstance(env, gym.Wrapper):
+        if isinstance(env, RewardLayer):
+            found.append(env)
+        env = env.env
+    return found[::-1]
+
+
 def _sizes(env: Any) -> tuple[int, int]:
     """Numbers of states and actions; refuses an environment without a table over integers."""
     name = type(env).__name__
@@ -166,7 +215,8 @@ def _check_follows_table(env: Any) -> None:
     if getattr(env, "fickle_passenger", False):
         raise ValueError(
             f"{type(env).__name__} with fickle_passenger=True changes destinations outside its "
-            "table P, so no table can stand for it"
+            "table P, so no table can stand for it: sibling_replay/FickleTaxi-v0 is the same with "
+            "a table"
         )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from sibling_replay.envs import make_env
 from sibling_replay.grouping import parse_key
 from sibling_replay.integrations import host
 from sibling_replay.integrations.sb3 import SiblingDQN
@@ -90,7 +90,7 @@ class _Notes(BaseCallback):  # type: ignore[misc]  # SB3 is not there where type
     def __init__(self, config: GymConfig) -> None:
         super().__init__()
         self._config = config
-        self._envs = [gym.make(config.env) for _ in range(config.eval_episodes)]
+        self._envs = [make_env(config.env) for _ in range(config.eval_episodes)]
         self._seeds = np.random.SeedSequence(config.seed, spawn_key=(1,))
         self.step: list[int] = []
         self.episode: list[int] = []

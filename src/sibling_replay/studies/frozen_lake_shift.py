@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sibling_replay.diagnostics import prioritized_target_shift
-from sibling_replay.envs import TabularModel
+from sibling_replay.envs import TabularModel, optimal_values
 
 VISITED = 1e-8  # expected visits an episode: the reading under which both published shifts come out
 
@@ -29,19 +29,6 @@ class TargetShift(NamedTuple):
     state: int
     action: int
     shift: float
-
-
-def optimal_values(model: TabularModel, gamma: float) -> NDArray[np.float64]:
-    """Q* [S, A] of the endless problem, by value iteration to rounding."""
-    q = np.zeros((model.n_states, model.n_actions))
-    going = gamma * ~model.terminated
-    while True:
-        better = (model.probability * (model.reward + going * q.max(axis=1)[model.next_state])).sum(
-            axis=2
-        )
-        if np.abs(better - q).max() <= 1e-13 * (1.0 + np.abs(better).max()):
-            return np.asarray(better)
-        q = better
 
 
 def expected_visits(model: TabularModel, actions: NDArray[np.int64]) -> NDArray[np.float64]:

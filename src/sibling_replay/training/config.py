@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
+from sibling_replay.envs import SHORT_NAMES
 from sibling_replay.strategies import registered
 from sibling_replay.training.settings import LearningSettings, at_least, require
 
@@ -33,8 +34,10 @@ _PLACE = re.compile(r"[\w.]+:\w+")  # module:Class; to read one imports nothing
 
 
 def gym_id(env: str) -> str:
-    """The Gymnasium id of an environment named as in the paper; other names are ids already."""
-    return ENVIRONMENTS.get(env, env)
+    """The Gymnasium id of an environment named as in the paper or by a short name of ours, with
+    the parameters after it; other names are ids already."""
+    name, comma, parameters = env.partition(",")
+    return (ENVIRONMENTS.get(name) or SHORT_NAMES.get(name, name)) + comma + parameters
 
 
 def subset_size(method: str) -> int | None:

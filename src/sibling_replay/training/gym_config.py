@@ -8,7 +8,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from sibling_replay.envs import MeanPreservingTail
+from sibling_replay.envs import NoisyRewards, RewardNoise, make_env
 from sibling_replay.grouping import parse_key
 from sibling_replay.strategies.api import INITIALS
 from sibling_replay.training.config import RunConfig
@@ -51,9 +51,8 @@ class GymConfig(RunConfig, NetworkSettings):
 
 def training_env(config: GymConfig) -> gym.Env[Any, Any]:
     """What training sees: the environment, with the tail if there is to be one."""
-    env: gym.Env[Any, Any] = gym.make(config.env)
+    env = make_env(config.env)
     if config.condition == "clean":
         return env
-    return MeanPreservingTail(
-        env, config.tail_probability, config.tail_magnitude, of_every_reward=True
-    )
+    tail = RewardNoise("tail", config.tail_magnitude, probability=config.tail_probability)
+    return NoisyRewards(env, tail)

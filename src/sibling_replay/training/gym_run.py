@@ -7,9 +7,9 @@ import os
 from collections.abc import Callable
 from dataclasses import fields
 
-import gymnasium as gym
 import numpy as np
 
+from sibling_replay.envs import make_env
 from sibling_replay.training.dqn import DQN
 from sibling_replay.training.gym_config import GymConfig, training_env
 from sibling_replay.training.methods import strategy_of
@@ -35,7 +35,7 @@ def train_gym(
         """A point of the curve, where one is due and not there yet."""
         due = model.steps % config.eval_every_steps == 0 or model.steps == config.steps
         if due and not (model.notes and model.notes[-1][0] == model.steps):
-            returns = model.evaluate(config.eval_episodes, lambda: gym.make(config.env))
+            returns = model.evaluate(config.eval_episodes, lambda: make_env(config.env))
             measures = replay_measures(model.buffer, config.tail_magnitude)
             model.notes.append([model.steps, model.episodes, float(returns.mean()), *measures])
         observe(model)

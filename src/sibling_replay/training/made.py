@@ -10,6 +10,7 @@ from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
+from sibling_replay.envs import make_env
 from sibling_replay.rng import SEED_BOUND
 from sibling_replay.training.episodes import RepeatableEpisodes
 from sibling_replay.training.worlds import Envs, VectorWorld
@@ -35,7 +36,7 @@ class Made:
         self._world: Envs | VectorWorld | None = None
         self._envs: list[RepeatableEpisodes] = []
         if not isinstance(env, VectorEnv):
-            made = [gym.make(env) if isinstance(env, str) else env for _ in range(n_envs)]
+            made = [make_env(env) if isinstance(env, str) else env for _ in range(n_envs)]
             seeds = np.random.SeedSequence(seed).generate_state(n_envs) % SEED_BOUND
             self._envs = [
                 RepeatableEpisodes(each, int(one)) for each, one in zip(made, seeds, strict=True)
@@ -71,7 +72,7 @@ class Made:
         try:
             if self.id is None or spec is None:
                 raise ValueError("it has no id")
-            return gym.make(self.id if self._vector is not None else spec)
+            return make_env(self.id) if self._vector is not None else gym.make(spec)
         except ValueError as error:
             raise ValueError(
                 f"another {self.name} cannot be made ({error}): give `make`, a function that does"

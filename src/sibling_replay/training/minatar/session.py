@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sibling_replay import ReplayBuffer
 from sibling_replay.checkpoint import RollingCheckpoint, StateError, read_state
-from sibling_replay.envs import MeanPreservingTail, MinAtarEnv
+from sibling_replay.envs import MinAtarEnv, NoisyRewards, RewardNoise
 from sibling_replay.grouping import parse_key
 from sibling_replay.grouping.vqvae.encoder import FrozenEncoder
 from sibling_replay.rng import SEED_BOUND, streams
@@ -51,11 +51,15 @@ class Session:
         self.config = config
         self.game = _game(config)
         self.env: gym.Env[Any, Any] = self.game
-        self.tail: MeanPreservingTail | None = None
+        self.tail: NoisyRewards | None = None
         if config.condition == "mp-tail":
-            self.env = self.tail = MeanPreservingTail(
-                self.game, config.tail_probability, config.tail_magnitude
+            noise = RewardNoise(
+                "tail",
+                config.tail_magnitude,
+                probability=config.tail_probability,
+                positive_only=True,
             )
+            self.env = self.tail = NoisyRewards(self.game, noise)
         n_actions = int(self.game.action_space.n)  # type: ignore[attr-defined]
         channels = self.game.observation_space.shape[-1]  # type: ignore[index]
         if encoder is not None and encoder.channels != channels:

@@ -25,12 +25,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from gymnasium.utils import seeding
 from numpy.typing import DTypeLike, NDArray
 
-from sibling_replay.envs import TabularModel
+from sibling_replay.envs import TabularModel, make_env
 from sibling_replay.rng import SEED_BOUND, streams
 from sibling_replay.training.config import TabularConfig, gym_id
 from sibling_replay.training.initial import initial_layers
@@ -157,8 +156,9 @@ def new_run(config: TabularConfig, dtype: DTypeLike = np.float32) -> tuple[Tabul
 
 
 def tabular_model(env: str) -> TabularModel:
-    """The table of an environment of the paper, or of any registered one that has a `P`."""
-    made: gym.Env[Any, Any] = gym.make(gym_id(env))
+    """The table of an environment of the paper, or of any registered one that has a `P`, with the
+    parameters that its name gives it."""
+    made = make_env(gym_id(env))
     try:
         return TabularModel.from_env(made)
     finally:

@@ -19,7 +19,7 @@ from gymnasium import spaces
 from torch import nn
 
 from sibling_replay import ReplayBuffer, Strategy
-from sibling_replay.envs import TabularModel
+from sibling_replay.envs import TabularModel, make_env
 from sibling_replay.grouping.key_map import Key
 from sibling_replay.rng import SEED_BOUND, streams
 from sibling_replay.training.config import TabularConfig, gym_id
@@ -95,7 +95,7 @@ def set_up(
     """
     strategy = strategy_of(config) if strategy is None else strategy
     rng = streams(config.seed)
-    env: gym.Env[Any, Any] = gym.make(gym_id(config.env))
+    env = make_env(gym_id(config.env))
     if not isinstance(env.action_space, spaces.Discrete):
         raise TypeError(f"{config.env} must have a Discrete action space, has {env.action_space}")
     if network is None:
@@ -104,7 +104,7 @@ def set_up(
         network = mlp((inputs, config.hidden, config.hidden, outputs), rng.init)
     return Setup(
         env=env,
-        eval_env=gym.make(gym_id(config.env)),
+        eval_env=make_env(gym_id(config.env)),
         learner=DoubleDQN(
             network.to(dtype),
             env.observation_space,
