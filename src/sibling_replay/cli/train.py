@@ -15,12 +15,13 @@ import tyro
 from sibling_replay.cli.carry_out import carry_out, finish, new_backend, say
 from sibling_replay.cli.options import Runs, by_default
 from sibling_replay.cli.settings import settings_of_kind
-from sibling_replay.envs import TabularModel
+from sibling_replay.envs import SHORT_NAMES, TabularModel, env_text, make_env, parse_env
 from sibling_replay.running import store
 from sibling_replay.running.runs import spelt
 from sibling_replay.studies.own import OWN, gym_config, own_run
+from sibling_replay.studies.rivals.settings import bench_config
 from sibling_replay.studies.study import Choice
-from sibling_replay.training.config import ENVIRONMENTS, RunConfig, gym_id, paper_config
+from sibling_replay.training.config import ENVIRONMENTS, RunConfig, gym_id
 from sibling_replay.training.gym_config import GymConfig
 from sibling_replay.training.made import check_spaces
 from sibling_replay.training.methods import method_named
@@ -65,15 +66,18 @@ def train(
 
     An environment with a transition table P and a time limit (FrozenLake-v1) is trained by the
     compiled trainer of the paper's studies, whose values are listed for OutlierBandit / TwoChains /
-    FrozenLake; any other such environment takes FrozenLake's. Every other environment with vectors
+    FrozenLake; those of the bench (NoisyGridworld) have settings of their own, and any other such
+    environment takes FrozenLake's. Every other environment with vectors
     for observations and discrete actions (CartPole-v1) is trained by `DQN`, over 50,000 steps
     unless --steps says otherwise; if it is interrupted it goes on from its checkpoint.
     `status train` and `table train` list such runs.
 
     Args:
-        env: OutlierBandit, TwoChains, FrozenLake-H100/H300, FrozenLake-H50, or the id of any
-            environment that Gymnasium knows; letters in any case. `my_package:MyEnv-v0` imports
-            my_package first.
+        env: OutlierBandit, TwoChains, FrozenLake-H100/H300, FrozenLake-H50, another of ours by its
+            short name (NoisyGridworld), or the id of any environment that Gymnasium knows; letters
+            in any case. `my_package:MyEnv-v0` imports my_package first. Parameters follow after
+            commas: FrozenLake-v1,map_name=8x8. With rewards=mean every action pays its mean, with
+            reward_noise=tail-30 (or gauss-1, student-2) rewards have noise.
         method: DDQN, PER, RANK, SAMPLE, MODEL, AVG (whole groups), AVG-g2, AVG-g4 (or any AVG-gK),
             letters in any case; or a strategy of your own as `my_package.replay:Mine`.
         key: What makes siblings where there is no table: auto, exact, grid:4, simhash:12,
@@ -154,7 +158,7 @@ def _with_table(
         if not given["hidden"].isdecimal():
             raise ValueError(f"--hidden must be a number where there is a table: {given['hidden']}")
         given["hidden"] = int(given["hidden"])
-    return paper_config(env, method, seed, **given)
+    return bench_config(env, method, seed, **given)
 
 
 def _without_table(
@@ -181,7 +185,7 @@ def _without_table(
     if key is not None:
         given["key"] = key
     config = gym_config(gym_id(env), method, seed, **given)
-    made = gym.make(config.env)
+    made = make_env(config.env)
     try:
         check_spaces(made.observation_space, made.action_space)
     except TypeError as error:
@@ -192,7 +196,9 @@ def _without_table(
 
 
 def known_environment(name: str) -> str:
-    """An environment of the paper, or the id of any that Gymnasium can make."""
+    """An environment of the paper or of ours, or the id of any that Gymnasium can make; and its
+    parameters, in their one spelling."""
+    name, parameters = parse_env(name)
     module, colon, _ = name.partition(":")
     if colon:
         here = str(Path.cwd())
@@ -205,14 +211,15 @@ def known_environment(name: str) -> str:
         env = name
     else:
         try:
-            env = spelt("environment", name, [*ENVIRONMENTS, *gym.registry])
+            env = spelt("environment", name, [*ENVIRONMENTS, *SHORT_NAMES, *gym.registry])
         except ValueError:
             raise ValueError(
                 f"unknown environment {name!r}: choose from {', '.join(ENVIRONMENTS)}, or give the "
                 "id of one that Gymnasium knows (my_package:MyEnv-v0 imports my_package first)"
             ) from None
+    env = env_text(env, parameters)
     try:
-        gym.make(gym_id(env)).close()
+        make_env(gym_id(env)).close()
     except Exception as error:  # whatever its constructor raises; often a missing extra
         raise ValueError(f"{env} cannot be made: {error}") from error
     return env
@@ -220,14 +227,14 @@ def known_environment(name: str) -> str:
 
 def has_table(env: str) -> bool:
     """Whether the compiled trainer of the paper's studies can run it."""
-    return env in ENVIRONMENTS or hasattr(gym.make(gym_id(env)).unwrapped, "P")
+    return env in ENVIRONMENTS or hasattr(make_env(gym_id(env)).unwrapped, "P")
 
 
 def check_table(env: str) -> None:
     """Refuse an environment that the compiled trainer cannot run."""
     if env in ENVIRONMENTS:
         return
-    made: gym.Env[Any, Any] = gym.make(gym_id(env))
+    made = make_env(gym_id(env))
     try:
         TabularModel.from_env(made)
     except (TypeError, ValueError) as error:
@@ -241,5 +248,5 @@ def check_table(env: str) -> None:
     if made.spec is None or made.spec.max_episode_steps is None:
         raise ValueError(
             f"{env} has no time limit: a greedy policy that never ends an episode would be "
-            "evaluated for ever. Register it with max_episode_steps"
+            f"evaluated for ever. Give it one: {env},max_episode_steps=200"
         )

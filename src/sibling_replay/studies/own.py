@@ -15,9 +15,10 @@ from sibling_replay.running import store
 from sibling_replay.running.jobs import JobFunction
 from sibling_replay.running.runs import Run, own_settings, run_id
 from sibling_replay.studies.gym_job import GymJob
+from sibling_replay.studies.rivals.settings import bench_config
 from sibling_replay.studies.study import Choice, Stage
 from sibling_replay.studies.tabular import TabularJob, TabularStudy
-from sibling_replay.training.config import RunConfig, TabularConfig, paper_config
+from sibling_replay.training.config import RunConfig, TabularConfig
 from sibling_replay.training.gym_config import GymConfig
 from sibling_replay.training.methods import check_options, draws_by_siblings
 from sibling_replay.training.results import RunResult
@@ -29,11 +30,11 @@ STEPS = 50_000  # of a run on an environment without a table
 
 
 def own_run(config: RunConfig) -> Run:
-    """Its id names every setting that is not the usual one: the paper's on environments with a
-    table, elsewhere the default."""
+    """Its id names every setting that is not the usual one: the bench's or the paper's on
+    environments with a table, elsewhere the default."""
     check_options(config)
     if isinstance(config, TabularConfig):
-        usual: RunConfig = paper_config(config.env, config.method, config.seed)
+        usual: RunConfig = bench_config(config.env, config.method, config.seed)
         settings = own_settings(config, usual)
     else:  # schedules follow the length of a run
         usual = gym_config(config.env, config.method, config.seed, steps=config.steps)
