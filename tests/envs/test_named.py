@@ -55,7 +55,6 @@ def test_other_texts_are_refused(text: str) -> None:
 
 def test_texts_are_safe() -> None:
     text = env_text("CliffWalking-v1", {"is_slippery": True, "reward_noise": "tail-30"})
-    assert shlex.quote(path_part(text).replace(",", "").replace("=", "")).isascii()
     assert re.fullmatch(r"[\w.,=+-]+", text)
     assert shlex.split(text) == [text] and path_part(text) == text
 

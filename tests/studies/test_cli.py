@@ -88,6 +88,27 @@ def test_names_are_taken_in_any_case(tmp_path, faked):
     }
 
 
+def test_environments_with_parameters(tmp_path, faked):
+    """One spelling in ids, and the settings of the bench where they are its own."""
+    for env in ("noisygridworld", "noisygridworld,rewards=mean,variance=1",
+                "frozenLake-v1,max_episode_steps=200,map_name=8x8",
+                "taxi-V4,is_rainy=TRUE"):  # fmt: skip
+        assert run("train", "--env", env, "--method", "sample", "--runs", str(tmp_path)) == 0
+    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.parquet")} == {
+        "train/NoisyGridworld/SAMPLE/seed=0.parquet",
+        "train/NoisyGridworld,rewards=mean,variance=1/SAMPLE/seed=0.parquet",
+        "train/FrozenLake-v1,map_name=8x8,max_episode_steps=200/SAMPLE/seed=0.parquet",
+        "train/Taxi-v4,is_rainy=true/SAMPLE/seed=0.parquet",
+    }
+    steps = dict(store.load_runs(tmp_path, ["train"]).select("env", "steps").iter_rows())
+    assert steps == {
+        "NoisyGridworld": 80_000,
+        "NoisyGridworld,rewards=mean,variance=1": 80_000,
+        "FrozenLake-v1,map_name=8x8,max_episode_steps=200": 100_000,
+        "Taxi-v4,is_rainy=true": 80_000,
+    }
+
+
 def test_games_are_taken_in_any_case(monkeypatch):
     asked = []
     monkeypatch.setattr(
@@ -206,6 +227,22 @@ def test_failing_run_fails_the_command_at_the_end(tmp_path, capsys, monkeypatch)
         (("train", "--env", "TwoChain", "--method", "PER"), "choose from OutlierBandit, TwoChains"),
         (("train", "--env", "TwoChains", "--method", "PPER"), "choose from DDQN, PER, SAMPLE"),
         (("train", "--env", "CliffWalking-v1", "--method", "PER"), "has no time limit"),
+        (
+            ("train", "--env", "CliffWalking-v1,is_slippery=true", "--method", "PER"),
+            "Give it one: CliffWalking-v1,is_slippery=true,max_episode_steps=200",
+        ),
+        (
+            ("train", "--env", "FrozenLake-v1,map_name", "--method", "PER"),
+            "parameters as name=value, each once and after a comma",
+        ),
+        (
+            ("train", "--env", "FrozenLake-v1,size=8", "--method", "PER"),
+            "FrozenLake-v1,size=8 cannot be made",
+        ),
+        (
+            ("train", "--env", "Taxi-v4,fickle_passenger=true", "--method", "PER"),
+            "sibling_replay/FickleTaxi-v0 is the same with a table",
+        ),
         (
             ("train", "--env", "CartPole-v1", "--method", "PER", "--learner", "tabular"),
             "needs an environment with a transition table P over numbered states and actions, such "

@@ -25,20 +25,21 @@ from sibling_replay.training.config import TabularConfig, paper_config
 from sibling_replay.training.tabular.trainer import tabular_model, train_tabular
 
 SEED = 77  # the study has 900-904 and 1000-1019
-# The share of the way from random play to the best policy that DDQN's late return has gone.
-# Where every arm is worth the same there is no way to go.
+# The least mean return of the last tenth of a run. The easy ones are nearly optimal; bounds of the
+# others leave room for seeds (0-2 were looked at too), and lie above what ignoring the point of the
+# environment returns. Where all arms are worth the same there is nothing to learn.
 LEARNT = {
-    "ShiftedConalBandit": 0.95,
-    "NoisyGridworld": 0.9,
-    "PortalBridge": 0.9,
-    "ShortcutMaze": 0.8,
-    "BlindCliffWalk": 0.95,
-    "Chain": 0.95,
-    "FrozenLake-v1,map_name=4x4": 0.8,
-    "FrozenLake-v1,map_name=8x8,max_episode_steps=200": 0.4,
-    "CliffWalking-v1,is_slippery=true,max_episode_steps=200": 0.95,
-    "Taxi-v4,is_rainy=true": 0.95,
-    "FickleTaxi": 0.95,
+    "ShiftedConalBandit": 2.9,  # of 3
+    "NoisyGridworld": 9.0,  # of 9.4
+    "PortalBridge": 8.4,  # of 9; the bridge returns 8.3
+    "ShortcutMaze": 4.0,  # of 8.3; the shortcut returns 3.4
+    "BlindCliffWalk": 0.99,  # of 1
+    "Chain": 0.8,  # of 0.81
+    "FrozenLake-v1,map_name=4x4": 0.5,  # of 0.74
+    "FrozenLake-v1,map_name=8x8,max_episode_steps=200": 0.5,  # of 0.86
+    "CliffWalking-v1,is_slippery=true,max_episode_steps=200": -150.0,  # of -65; to stay away, -200
+    "Taxi-v4,is_rainy=true": -120.0,  # of 4.0; to deliver nobody, -200
+    "FickleTaxi": 5.0,  # of 8.4
 }
 
 
@@ -49,9 +50,10 @@ def test_ddqn_learns(env: str) -> None:
     model = tabular_model(env)
     blind = policy_return(model, random_policy(model))
     best = policy_return(model, greedy_policy(optimal_values(model, config.gamma)))
+    assert blind < LEARNT[env] < best
     reached = late(result.eval_step, result.eval_return, config.steps, config.steps // 10)
-    assert (reached - blind) / (best - blind) >= LEARNT[env]
-    assert len(result.eval_step) >= 20
+    assert reached >= LEARNT[env]
+    assert len(result.eval_step) >= 60  # a curve
 
 
 def test_every_environment_is_tried() -> None:

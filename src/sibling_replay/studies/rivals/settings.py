@@ -68,7 +68,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "FrozenLake-v1,map_name=8x8,max_episode_steps=200": _settings(
         100_000, learning_rate=5e-4, target_interval=1_000, eval_episodes=100
     ),
-    "CliffWalking-v1,is_slippery=true,max_episode_steps=200": _settings(80_000),
+    "CliffWalking-v1,is_slippery=true,max_episode_steps=200": _settings(
+        80_000, eval_every_episodes=5
+    ),
     "Taxi-v4,is_rainy=true": _settings(80_000, epsilon_decay_steps=60_000, **_TAXI),
     "FickleTaxi": _settings(60_000, epsilon_decay_steps=60_000, **_TAXI),
 }
