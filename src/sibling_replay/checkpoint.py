@@ -29,7 +29,8 @@ SCHEMA_VERSION = 4
 KEYS_WITHOUT_ACTION = 3
 KEY_KINDS = ("function", "map")  # of keys that are not in a file: they are given again
 _READABLE = (KEYS_WITHOUT_ACTION, SCHEMA_VERSION)
-_LATER_OPTIONS = {"initial": "largest"}  # of strategies, in states from before there were any
+# Of strategies, in states from before there were any.
+_LATER_OPTIONS = {"initial": "largest", "of": "targets"}
 _BIT_GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 _HEADER = "header"
 _SUFFIX = ".npy"
@@ -259,12 +260,18 @@ def compare_headers(saved: Mapping[str, Any], own: Mapping[str, Any]) -> None:
         if name == "version" and type(saved[name]) is int and saved[name] in _READABLE:
             continue
         if name == "options" and isinstance(saved[name], dict):
-            saved = {**saved, name: {**_LATER_OPTIONS, **saved[name]}}
+            saved = {**saved, name: with_later_options(saved[name], own[name])}
         if type(saved[name]) is not type(own[name]) or saved[name] != own[name]:
             raise StateError(
                 f"the state is of another buffer: {name} is {saved[name]!r} there and "
                 f"{own[name]!r} here"
             )
+
+
+def with_later_options(saved: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a state, and those that its strategy did not have yet."""
+    later = {name: value for name, value in _LATER_OPTIONS.items() if name in own}
+    return {**later, **saved}
 
 
 def restored_uniforms(state: Any) -> Uniforms:

@@ -34,6 +34,7 @@ from sibling_replay.strategies.guard import checked_law
 from sibling_replay.strategies.recipe import GROUP_MEAN
 from sibling_replay.strategies.registry import require_strategy
 from sibling_replay.strategies.replay_by import replay_by
+from sibling_replay.strategies.scripted import ScriptedReplay
 
 _LARGEST_CAPACITY = 2**29  # the pool of group members is indexed by 32-bit integers
 _LARGEST_BATCH_BYTES = 2**31 - 1  # of a NumPy record
@@ -100,6 +101,26 @@ class Sampling(ABC):
         if self._unseen == 0:
             self._unseen = self._statistics.look(batch, self._memory, self.capacity)
         return batch
+
+    def select(self, candidates: Batch, td_errors: ArrayLike, batch_size: int) -> Batch:
+        """The second stage of a strategy that has one (`LaBER`): a minibatch, with weights, from a
+        larger one that `sample` gave, by the TD errors that its entries have now.
+
+            many = buffer.sample(4 * 32)
+            batch = buffer.select(many, td_errors_of(many), 32)
+        """
+        if not self.strategy.needs.candidates:
+            raise TypeError(f"{self.strategy.name} draws in one stage: there is nothing to select")
+        if type(candidates) is not Batch:
+            raise TypeError(f"expected the batch to select from, not {candidates!r}")
+        if candidates.plan.source is not self._source:
+            self._accept_earlier(candidates)
+        size = whole_number("batch_size", batch_size)
+        if not 1 <= size <= self._largest_batch:
+            raise ValueError(f"batch_size must be from 1 to {self._largest_batch}, got {size}")
+        errors = td_errors_as_array(td_errors, candidates.plan.shape)
+        assert isinstance(self._replay, ScriptedReplay)
+        return self._replay.select(self._memory, candidates, errors, size, self._uniforms)
 
     def draw_statistics(self) -> dict[str, float]:
         """Of recent draws, from some of the batches:

@@ -16,13 +16,16 @@ from sibling_replay import (
     ControlVariate,
     ExpectedTD,
     GroupPrioritized,
+    LaBER,
     Refresh,
+    SiblingAverage,
     SiblingSample,
     Stratified,
     View,
 )
 from sibling_replay.strategies.group_scores import SCORES
 from sibling_replay.strategies.noting import write_refresh
+from sibling_replay.testing.chi_square import check_draws
 from support.scenes import add_entries, new_buffer
 
 EPSILON = 1e-6
@@ -188,3 +191,143 @@ def test_variances_that_are_none_are_refused() -> None:
             buffer.batch_of([0, 1]), [1.0, 1.0], epistemic=[0.0, 0.0], aleatoric=[1.0, -1.0]
         )
     assert np.array_equal(buffer.masses, before)
+
+
+# --------------------------------------------------------------------- LaBER's second stage
+
+
+def two_stages(**options: Any) -> tuple[Any, Any, np.ndarray]:
+    buffer = new_buffer(LaBER(**options), 50, seed=3, key="default")
+    add_entries(buffer, np.arange(50), np.arange(50))
+    many = buffer.sample(24)
+    return buffer, many, np.exp(np.random.default_rng(3).normal(size=24)) * (-1.0) ** np.arange(24)
+
+
+def test_laber_is_unbiased() -> None:
+    """Given the candidates, the expected weighted gradient is their mean one, exactly; the selected
+    ones are drawn by that law, and carry these weights."""
+    buffer, many, errors = two_stages()
+    chances = buffer.strategy.chances(errors)
+    sizes = np.abs(errors) + EPSILON
+    np.testing.assert_allclose(chances, sizes / sizes.sum())
+    weights = 1.0 / (24 * chances)
+    gradients = np.random.default_rng(0).normal(size=(24, 5))
+    np.testing.assert_allclose((chances * weights) @ gradients, gradients.mean(axis=0), rtol=1e-12)
+    batch = buffer.select(many, errors, 20_000)
+    by_slot = np.bincount(many.slots, chances, minlength=50)
+    check_draws(batch.slots, by_slot)
+    assert by_slot.max() > 3 / 50
+    mean_size = sizes.mean()
+    last = {slot: place for place, slot in enumerate(many.slots.tolist())}
+    alone = np.flatnonzero(np.bincount(many.slots, minlength=50)[batch.slots] == 1)
+    own = np.array([errors[last[slot]] for slot in batch.slots[alone].tolist()])
+    np.testing.assert_allclose(batch.weights[alone], mean_size / (np.abs(own) + EPSILON), rtol=1e-6)
+    with pytest.raises(AssertionError):  # uniform among the candidates
+        check_draws(batch.slots, np.bincount(many.slots, minlength=50) / 24)
+
+
+def test_what_is_selected_is_what_the_candidates_were() -> None:
+    """Also if their slots have been overwritten by then."""
+    buffer, many, errors = two_stages()
+    stored = {name: many.record[name].copy() for name in many.columns}
+    date = many.added
+    add_entries(buffer, np.arange(50) + 100, np.arange(50))
+    batch = buffer.select(many, errors, 8)
+    assert batch.size == 8 and batch.added == date and batch.outcomes is batch
+    for slot, obs, action, reward in zip(
+        batch.slots, batch.obs, batch.action, batch.reward, strict=True
+    ):
+        place = stored["slots"].tolist().index(slot)
+        assert stored["obs"][place] == obs and stored["action"][place] == action
+        assert stored["reward"][place] == reward
+    buffer.update_priorities(batch, np.ones(8))
+    assert (buffer.masses == 1.0).all() and buffer.check_valid() == (True, "")
+
+
+def test_normalized_weights_of_laber() -> None:
+    for normalize in ("batch", "buffer"):
+        buffer, many, errors = two_stages(normalize=normalize)
+        batch = buffer.select(many, errors, 6)
+        plain, same, _ = two_stages()
+        weights = plain.select(same, errors, 6).weights
+        largest = (
+            weights.max()
+            if normalize == "batch"
+            else (1 / (24 * plain.strategy.chances(errors))).max()
+        )
+        np.testing.assert_allclose(batch.weights, weights / largest, rtol=1e-6)
+
+
+def test_what_select_refuses() -> None:
+    buffer, many, errors = two_stages()
+    state = buffer.state_dict()["header"]["uniforms"]
+    for given, size, sentence in (
+        (errors[:3], 4, "expected 24 TD errors"),
+        (np.full(24, np.nan), 4, "it must be finite"),
+        (errors, 0, "batch_size must be from 1"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            buffer.select(many, given, size)
+    assert buffer.state_dict()["header"]["uniforms"] == state
+    other, *_ = two_stages()
+    with pytest.raises(ValueError, match="was not drawn from this buffer"):
+        other.select(many, errors, 4)
+    plain = new_buffer(SiblingSample(), 4)
+    add_entries(plain, [0, 1], [0, 1])
+    with pytest.raises(TypeError, match="SiblingSample draws in one stage: there is nothing"):
+        plain.select(plain.sample(2), [1.0, 1.0], 1)
+
+
+# --------------------------------------------------------------------- averages of residuals
+
+
+def averages(key: Any) -> tuple[Any, Any]:
+    """Two batches of the same rows, and a table of values by observation and action."""
+    found = []
+    for of in ("targets", "residuals"):
+        buffer = new_buffer(SiblingAverage(alpha=0.0, of=of), 40, seed=2, key=key)
+        add_entries(buffer, np.arange(40) % 6, np.arange(40))
+        found.append(buffer.sample(16))
+    np.testing.assert_array_equal(found[0].slots, found[1].slots)
+    return found[0], found[1]
+
+
+def test_for_exact_groups_residuals_average_to_what_targets_do() -> None:
+    table = np.random.default_rng(1).normal(size=(3, 2))
+    of_targets, of_residuals = averages("exact")
+    targets = of_targets.average(of_targets.outcomes.reward.astype(np.float64))
+    assert not of_targets.residuals and of_residuals.residuals
+    outcomes = of_residuals.outcomes
+    found = of_residuals.average(
+        outcomes.reward.astype(np.float64),
+        table[of_residuals.obs, of_residuals.action],
+        table[outcomes.obs, outcomes.action],
+    )
+    np.testing.assert_allclose(found, targets, rtol=1e-12)
+    assert np.ptp(targets) > 0.1
+
+
+def test_where_unlike_states_are_merged_each_stays_at_its_level() -> None:
+    """Rewards that are the values plus noise: residuals average the noise alone."""
+    table = np.array([[0.0, 0.0], [10.0, 10.0], [20.0, 20.0]])
+    of_targets, of_residuals = averages(lambda obs, action: 0)  # siblings share the action only
+    outcomes = of_residuals.outcomes
+    own = table[outcomes.obs, outcomes.action]
+    noise = np.random.default_rng(2).normal(size=own.size)
+    values = table[of_residuals.obs, of_residuals.action]
+    found = of_residuals.average(own + noise, values, own)
+    for row in range(16):
+        terms = slice(outcomes.starts[row], outcomes.starts[row + 1])
+        assert found[row] == pytest.approx(values[row] + noise[terms].mean(), rel=1e-12)
+        assert outcomes.size // 16 == 20  # every sibling, whatever its outcome
+    assert np.abs(found - values).max() < 1.5
+    levels = of_targets.average(table[of_targets.outcomes.next_obs % 6 // 2, 0])
+    assert np.abs(levels - values).max() > 5.0
+
+
+def test_residuals_need_values() -> None:
+    _, batch = averages("exact")
+    with pytest.raises(ValueError, match="this batch averages residuals: give `average`"):
+        batch.average(np.zeros(batch.outcomes.size))
+    with pytest.raises(ValueError, match="of must be one of targets, residuals, not 'both'"):
+        SiblingAverage(of="both")

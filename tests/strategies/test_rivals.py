@@ -7,7 +7,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from test_conformance import nothing, per, sample, stratified, the_trained, uniform
+from test_conformance import (
+    all_averaged,
+    model,
+    nothing,
+    per,
+    sample,
+    stratified,
+    the_anchor,
+    the_trained,
+    uniform,
+)
 
 from sibling_replay import (
     LAP,
@@ -17,9 +27,11 @@ from sibling_replay import (
     ControlVariate,
     ExpectedTD,
     GroupPrioritized,
+    LaBER,
     Prioritized,
     RankBased,
     ReLo,
+    SiblingAverage,
     SiblingSample,
     Stratified,
 )
@@ -199,6 +211,18 @@ CASES = {
     "AgeDecayed": Case(
         AgeDecayed(decay=0.1), by_age, nothing, "ones",
         {"law": {"law": uniform}, "refresh": {"refresh": the_trained}},
+    ),
+    "LaBER": Case(
+        LaBER(), uniform, nothing, "ones",
+        {"law": {"law": stratified}, "refresh": {"refresh": the_trained}},
+    ),
+    "residuals": Case(
+        SiblingAverage(alpha=ALPHA, of="residuals"), model, the_anchor, "outcome",
+        {"law": {"law": per}, "refresh": {"refresh": nothing}, "weights": {"weights": "trained"}},
+    ),
+    "residuals of two": Case(
+        SiblingAverage(alpha=ALPHA, of="residuals", max_siblings=2, update_all_siblings=True),
+        model, all_averaged, "outcome", {"refresh": {"refresh": the_anchor}},
     ),
     "UPER": Case(
         UPER(alpha=ALPHA), per, gained, "trained",

@@ -18,6 +18,7 @@ from sibling_replay import (  # noqa: E402
     ControlVariate,
     ExpectedTD,
     GroupPrioritized,
+    LaBER,
     Prioritized,
     RankBased,
     ReLo,
@@ -82,14 +83,15 @@ def walk(
     learner: str,
     key: Any = "default",
     dtype: Any = np.float64,
+    steps: int = STEPS,
     **changes: Any,
 ) -> tuple[list[Step], Any]:
     plan = Plan(**{**SETTINGS, **changes})
     env, made, buffer, explore = parts(env_id, strategy, key, plan, learner, dtype)
     obs, _ = env.reset(seed=6)
-    steps = interact(env, made, buffer, plan, explore, Position(0, 0, obs))
+    taken = interact(env, made, buffer, plan, explore, Position(0, 0, obs))
     kept = []
-    for step in islice(steps, STEPS):
+    for step in islice(taken, steps):
         # a batch's memory is used again: keep copies of what is compared
         slots = None if step.batch is None else step.batch.slots.copy()
         kept.append(step._replace(batch=slots))
@@ -102,7 +104,9 @@ def values(learner: Any, obs: np.ndarray) -> np.ndarray:
     return learner.network(learner.features(obs)).detach().numpy()
 
 
-def check_same_walk(first: tuple[list[Step], Any], second: tuple[list[Step], Any]) -> None:
+def check_same_walk(
+    first: tuple[list[Step], Any], second: tuple[list[Step], Any], least: int = 401
+) -> None:
     updates = 0
     for one, other in zip(first[0], second[0], strict=True):
         here, there = one.transition, other.transition
@@ -113,12 +117,21 @@ def check_same_walk(first: tuple[list[Step], Any], second: tuple[list[Step], Any
             updates += 1
             assert np.array_equal(one.batch, other.batch), f"slots of step {one.number}"
             np.testing.assert_allclose(one.td_errors, other.td_errors, rtol=1e-5, atol=1e-7)
-    assert updates > 400
+    assert updates >= least
     obs = np.stack([step.transition.next_obs for step in first[0][-50:]])
     np.testing.assert_allclose(values(first[1], obs), values(second[1], obs), rtol=1e-5, atol=1e-6)
 
 
 STRATEGIES = {
+    "uniform": (Uniform(), "default"),
+    "per": (Prioritized(alpha=0.6), "default"),
+    "rank": (RankBased(alpha=0.7), "default"),
+    "sample": (SiblingSample(alpha=0.6), Auto(fit_after=300)),
+    "model": (SiblingModel(alpha=0.6), Grid(3)),
+    "average": (SiblingAverage(alpha=0.6), Grid(3)),
+    "average of four": (SiblingAverage(alpha=0.6, max_siblings=4), Grid(3)),
+}
+RIVALS = {
     "LAP": (LAP(), "default"),
     "ReLo": (ReLo(), "default"),
     "stratified": (Stratified(), Grid(3)),
@@ -129,13 +142,9 @@ STRATEGIES = {
     "groups, averaged": (GroupPrioritized(score="shrunk", trains="average", k=4), Grid(3)),
     "newest and uniform": (Combined(), "default"),
     "age-decayed": (AgeDecayed(decay=1e-3), "default"),
-    "uniform": (Uniform(), "default"),
-    "per": (Prioritized(alpha=0.6), "default"),
-    "rank": (RankBased(alpha=0.7), "default"),
-    "sample": (SiblingSample(alpha=0.6), Auto(fit_after=300)),
-    "model": (SiblingModel(alpha=0.6), Grid(3)),
-    "average": (SiblingAverage(alpha=0.6), Grid(3)),
-    "average of four": (SiblingAverage(alpha=0.6, max_siblings=4), Grid(3)),
+    "LaBER": (LaBER(), "default"),
+    "residuals": (SiblingAverage(alpha=0.6, of="residuals"), Grid(3)),
+    "residuals of four": (SiblingAverage(of="residuals", max_siblings=4), Grid(3)),
 }
 
 
@@ -144,6 +153,15 @@ def test_both_learners_walk_the_same_way(name: str) -> None:
     strategy, key = STRATEGIES[name]
     walks = [walk("CartPole-v1", strategy, learner, key) for learner in ("torch", "compiled")]
     check_same_walk(*walks)
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_both_learners_walk_the_same_way_with_other_methods(name: str) -> None:
+    strategy, key = RIVALS[name]
+    walks = [
+        walk("CartPole-v1", strategy, learner, key, steps=500) for learner in ("torch", "compiled")
+    ]
+    check_same_walk(*walks, least=400)
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,16 @@ def refuse_unfit(
             f"{host} computes each target itself, from one outcome; {strategy.name} needs the "
             f"mean over several. Use SiblingSample or SiblingModel, which have the same mean"
         )
+    if needs.residuals:
+        raise ValueError(
+            f"{host} has no values of other entries than those it trains; {strategy.name} averages "
+            f'targets less such values. Use of="targets"'
+        )
+    if needs.candidates:
+        raise ValueError(
+            f"{host} trains on what is drawn; {strategy.name} draws {needs.candidates} candidates "
+            f"for each entry and selects by their TD errors"
+        )
     if needs.shifts:
         raise ValueError(
             f"{host} computes each target itself; {strategy.name} adds something to targets"

@@ -165,7 +165,7 @@ class Outcomes(Block):
     Entry b owns outcomes `starts[b]` up to `starts[b + 1]`; their shares add up to one.
     """
 
-    __slots__ = ("_shares", "_starts", "averaged", "remembered", "slots")
+    __slots__ = ("_shares", "_starts", "averaged", "remembered", "residuals", "slots")
 
     def __init__(
         self,
@@ -174,8 +174,11 @@ class Outcomes(Block):
         shares: F64,
         starts: I64,
         remembered: tuple[I64, I64] | None = None,
+        residuals: bool = False,
     ) -> None:
         super().__init__(plan)
+        # Whether means are of targets less values: `obs` and `action` are then there as well.
+        self.residuals = residuals
         self.slots = slots  # [size]: a slot that holds the outcome
         self._shares = shares
         self._starts = starts
@@ -288,16 +291,34 @@ class Batch(Block):
         """Make the targets means over several outcomes an entry, or (None) of its own outcome."""
         self._outcomes = outcomes
 
-    def average(self, targets: Any) -> Any:
+    @property
+    def residuals(self) -> bool:
+        """Whether `average` also needs values: those of the entries, and those of the observations
+        and actions of `outcomes`."""
+        return self._outcomes is not None and self._outcomes.residuals
+
+    def average(self, targets: Any, values: Any = None, own_values: Any = None) -> Any:
         """The target of each entry from the targets of the rows of `outcomes` (eq. 12).
 
-        Takes one value a row of `outcomes`: an array, or a torch tensor.
+        Takes one value a row of `outcomes`: an array, or a torch tensor. Where residuals are
+        averaged, `values` of the entries and `own_values` of the rows of `outcomes` go along: the
+        target is the entry's value plus the mean of what the targets are above theirs.
         """
         if self._outcomes is None:
             return targets
         found = self._outcomes
         if len(targets) != found.size:
             raise ValueError(f"expected {found.size} targets, one an outcome, got {len(targets)}")
+        if found.residuals:
+            if values is None or own_values is None:
+                raise ValueError(
+                    "this batch averages residuals: give `average` the values of batch.obs and "
+                    "batch.action as well, and those of batch.outcomes.obs and .action"
+                )
+            return values + self._mean(targets - own_values, found)
+        return self._mean(targets, found)
+
+    def _mean(self, targets: Any, found: Outcomes) -> Any:
         if not hasattr(targets, "new_tensor"):
             return np.add.reduceat(found.shares * targets, found.starts[:-1])
         shares = targets.new_tensor(found.shares)

@@ -180,13 +180,20 @@ class Memory:
         return spares.take()
 
     def new_outcomes(
-        self, slots: I64, shares: F64, starts: I64, remembered: tuple[I64, I64] | None = None
+        self,
+        slots: I64,
+        shares: F64,
+        starts: I64,
+        remembered: tuple[I64, I64] | None = None,
+        residuals: bool = False,
     ) -> Outcomes:
-        """The outcomes of live slots, for means over them."""
-        columns, size_bytes = self.layout.columns(slots.size, outcomes_only=True)
+        """The outcomes of live slots, for means over them; for means of residuals with the
+        observations and actions that led to them."""
+        columns, size_bytes = self.layout.columns(slots.size, outcomes_only=not residuals)
         plan = Plan(columns, slots.size, size_bytes)
-        outcomes = Outcomes(plan, slots, shares, starts, remembered)
-        gather(self.rows, self.layout.outcome_table, slots, slots, outcomes.block, 0)
+        outcomes = Outcomes(plan, slots, shares, starts, remembered, residuals)
+        table = self.layout.table if residuals else self.layout.outcome_table
+        gather(self.rows, table, slots, slots, outcomes.block, 0)
         return outcomes
 
     def read(self, slots: I64) -> dict[str, NDArray[Any]]:

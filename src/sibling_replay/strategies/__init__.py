@@ -13,6 +13,7 @@ from sibling_replay.strategies.combined import Combined
 from sibling_replay.strategies.control_variate import ControlVariate
 from sibling_replay.strategies.expected_td import ExpectedTD
 from sibling_replay.strategies.group_prioritized import GroupPrioritized
+from sibling_replay.strategies.laber import LaBER
 from sibling_replay.strategies.lap import LAP
 from sibling_replay.strategies.laws import Law
 from sibling_replay.strategies.prioritized import Prioritized
@@ -37,6 +38,7 @@ __all__ = [
     "ExpectedTD",
     "GroupPrioritized",
     "InvalidTDErrors",
+    "LaBER",
     "Law",
     "Needs",
     "Prioritized",

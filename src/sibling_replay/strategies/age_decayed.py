@@ -38,7 +38,7 @@ class AgeDecayed(Strategy):
 
     def _chances(self, view: View) -> F64:
         chances: F64 = (1.0 - self.decay) ** view.age(view.slots).astype(np.float64)
-        return chances / chances.sum()
+        return np.asarray(chances / chances.sum())
 
     def law(self, view: View, size: int) -> Law:
         each = self._chances(view)

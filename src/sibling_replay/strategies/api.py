@@ -40,6 +40,7 @@ class Needs:
     outcomes: bool = False  # counts of the distinct outcomes of each group
     other_outcomes: bool = False  # entries are trained toward outcomes of their siblings
     averages: bool = False  # targets that are means over several outcomes
+    residuals: bool = False  # these means are of targets less the values of their own entries
     shifts: bool = False  # targets with something added
     signed: bool = False  # TD errors with their sign
     signals: tuple[str, ...] = ()  # arrays beside the TD errors, one number a row, by name
@@ -50,9 +51,14 @@ class Needs:
     kappa: float = 0.0
     sweep: int = 0  # refreshes from one `rescore` to the next; 0: never
     values: bool = False  # the learner's present values, in sweeps (`use_values`)
+    candidates: int = 0  # for each entry trained, drawn so that `buffer.select` can choose; 0: none
     host_may_draw: bool = False  # a host's own uniform draw is the same thing
 
     def __post_init__(self) -> None:
+        if self.residuals and not self.averages:
+            raise ValueError("residuals are averaged: a strategy that needs them needs averages")
+        if self.candidates and (self.averages or self.shifts or self.other_outcomes):
+            raise ValueError("candidates are plain entries: no averages, shifts, other outcomes")
         if self.scores and not self.groups:
             raise ValueError("scores are of groups: a strategy that needs them needs groups")
 
@@ -68,11 +74,7 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Draw:
-    """What to train on, a row an entry.
-
-    Two fields to come are reserved: candidates of a second selection stage, and terms that carry
-    observations as well.
-    """
+    """What to train on, a row an entry."""
 
     slots: I64  # whose observation and action are trained
     anchors: I64 | None = None  # whom priority drew; by default the slots
@@ -163,6 +165,11 @@ class Strategy(ABC):
         outcome slots that were are -1, and such terms are gone; groups are those of now.
         """
         return None
+
+    def select(self, td_errors: F64, size: int, stream: Stream) -> tuple[I64, F64]:
+        """Choose `size` of the candidates that have these TD errors now: their places, and a weight
+        each. For strategies that need `candidates`."""
+        raise NotImplementedError(f"{self.name} has no select")
 
     def rescore(self, view: View, values: Values | None) -> Refresh | None:
         """Everything anew, every `needs.sweep` refreshes: what was last refreshed long ago is

@@ -55,6 +55,7 @@ class CompiledReplay:
         # Where every group fits, subsets take no random numbers.
         self._uniforms = recipe.uniforms if recipe.subset < capacity else 1
         self._averages = recipe.averages
+        self._residuals = strategy.needs.residuals
 
     def draw(self, memory: Memory, size: int, beta: float, uniforms: Uniforms) -> Batch:
         """Draw a minibatch from a memory that has entries."""
@@ -88,7 +89,7 @@ class CompiledReplay:
             remembered = batch.groups.copy(), batch.group_sizes.copy()  # groups, of so many members
         elif self._refreshed == ALL_AVERAGED:
             remembered = slots.copy(), np.diff(starts)  # siblings, so many an entry
-        return memory.new_outcomes(slots, shares, starts, remembered)
+        return memory.new_outcomes(slots, shares, starts, remembered, self._residuals)
 
     def refresh(
         self, memory: Memory, batch: Batch, errors: F64, signals: Mapping[str, F64]

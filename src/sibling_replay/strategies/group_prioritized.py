@@ -91,9 +91,10 @@ class GroupPrioritized(Strategy):
         weights = self.importance_weights(view, group_chances(view, groups), beta)
         terms = None
         if self.trains == "average":
-            whole = self.k is None
-            listed = view.outcomes(groups) if whole else view.subsets(groups, self.k, stream)
-            terms = Terms(*listed)
+            k = self.k
+            terms = Terms(
+                *(view.outcomes(groups) if k is None else view.subsets(groups, k, stream))
+            )
         return Draw(slots=slots, weights=weights, terms=terms)
 
     def refresh(self, view: View, draw: Draw, td_errors: F64, signals: Signals) -> Refresh:

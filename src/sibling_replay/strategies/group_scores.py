@@ -18,16 +18,16 @@ class Sums(NamedTuple):
     """Of a column, by group."""
 
     groups: I64
-    count: F64  # members that have a number
+    known: F64  # members that have a number
     total: F64
     squares: F64
 
 
 def sums_of(groups: I64, values: F64) -> Sums:
     """Sums of values, given the group of each."""
-    known, place = np.unique(groups, return_inverse=True)
-    ones = np.ones(values.size)
-    return Sums(known, *(np.bincount(place, each) for each in (ones, values, values**2)))
+    found, place = np.unique(groups, return_inverse=True)
+    total, squares = np.bincount(place, values), np.bincount(place, values**2)
+    return Sums(found, np.bincount(place).astype(np.float64), total, squares)
 
 
 def sums_after(view: View, column: str, slots: I64, values: F64) -> Sums:
@@ -56,15 +56,15 @@ def sums_after(view: View, column: str, slots: I64, values: F64) -> Sums:
 def scores_of(kind: str, sums: Sums, beyond: Sums | None = None) -> F64:
     """Scores of groups by their TD errors, and, for "relo", by those against the target network's
     values."""
-    square = (sums.total / sums.count) ** 2  # of the mean
+    square = (sums.total / sums.known) ** 2  # of the mean
     if kind == "neyman":
-        square = sums.squares / sums.count
+        square = sums.squares / sums.known
     elif beyond is not None:
-        square = _rest(square, (beyond.total / beyond.count) ** 2)
+        square = _rest(square, (beyond.total / beyond.known) ** 2)
     elif kind == "shrunk":
-        spread = np.maximum(sums.squares - sums.count * square, 0.0)
-        pooled = spread.sum() / max((sums.count - 1.0).sum(), 1.0)
-        square = _rest(square, (spread + pooled) / sums.count**2)  # as if it had one error more
+        spread = np.maximum(sums.squares - sums.known * square, 0.0)
+        pooled = spread.sum() / max((sums.known - 1.0).sum(), 1.0)
+        square = _rest(square, (spread + pooled) / sums.known**2)  # as if it had one error more
     return np.asarray(np.sqrt(square))
 
 

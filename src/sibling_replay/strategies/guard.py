@@ -125,6 +125,24 @@ def _checked_terms(said: _Said, given: Terms, size: int) -> Terms:
     return Terms(starts, slots, shares)
 
 
+def checked_selection(
+    strategy: Strategy, memory: Memory, given: Any, candidates: int, size: int
+) -> tuple[I64, F64]:
+    """Places among the candidates, and weights."""
+    said = _Said(strategy, "select", memory)
+    if not (isinstance(given, tuple) and len(given) == 2):
+        said.wrong(f"{given!r}, expected places and weights")
+    places = np.asarray(given[0])
+    if places.dtype.kind not in "iu" or places.shape != (size,):
+        said.wrong(f"places of {places.dtype} and shape {places.shape}, expected {size}")
+    if not ((places >= 0) & (places < candidates)).all():
+        said.wrong(f"a place that is none of {candidates} candidates")
+    weights = said.numbers("weights", given[1], size)
+    if (weights < 0.0).any():
+        said.wrong(f"weights with {weights.min()}")
+    return places.astype(np.int64), weights
+
+
 def checked_refresh(
     strategy: Strategy, memory: Memory, given: Any, method: str = "refresh"
 ) -> Refresh:

@@ -16,7 +16,12 @@ from sibling_replay.replay.notes import SWEEP_CLOCK
 from sibling_replay.replay.opened import DROPPED
 from sibling_replay.rng import Uniforms
 from sibling_replay.strategies.api import Draw, Strategy, Terms, Values
-from sibling_replay.strategies.guard import checked_draw, checked_refresh, refuse_invalid
+from sibling_replay.strategies.guard import (
+    checked_draw,
+    checked_refresh,
+    checked_selection,
+    refuse_invalid,
+)
 from sibling_replay.strategies.noting import set_start, write_refresh
 from sibling_replay.strategies.over_memory import find_stale, write_batch
 from sibling_replay.strategies.view import Stream, View
@@ -58,10 +63,34 @@ class ScriptedReplay:
         outcomes = None
         if drawn.terms is not None:
             starts, slots, shares = (column.copy() for column in drawn.terms)
-            outcomes = memory.new_outcomes(slots, shares, starts)
+            whole = self._needs.residuals
+            outcomes = memory.new_outcomes(slots, shares, starts, residuals=whole)
         batch.set_outcomes(outcomes)
         batch.set_draw(drawn)
         return batch
+
+    def select(
+        self, memory: Memory, batch: Batch, errors: F64, size: int, uniforms: Uniforms
+    ) -> Batch:
+        """A batch of some of the rows of another, by their TD errors."""
+        invalid = np.flatnonzero(~np.isfinite(errors))
+        if invalid.size:
+            refuse_invalid(batch.slots, errors, int(invalid[0]))
+        before = uniforms.state_dict()
+        try:
+            said = self._strategy.select(errors.astype(np.float64), size, Stream(uniforms))
+            places, weights = checked_selection(self._strategy, memory, said, batch.size, size)
+        except BaseException:
+            uniforms.load_state_dict(before)
+            raise
+        selected = memory.new_batch(size)
+        selected.record["added"] = batch.record["added"]  # as old as the candidates
+        for name in selected.columns:
+            selected.record[name][...] = batch.record[name][places]
+        selected.weights[:] = weights
+        selected.set_outcomes(None)
+        selected.set_draw(None)
+        return selected
 
     def refresh(
         self, memory: Memory, batch: Batch, errors: F64, signals: Mapping[str, F64]

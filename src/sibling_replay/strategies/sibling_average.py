@@ -22,6 +22,8 @@ from sibling_replay.strategies.recipe import (
 from sibling_replay.strategies.registry import register
 from sibling_replay.strategies.view import View
 
+_ALL = 2**29  # siblings: as many as a buffer can hold
+
 
 @register
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +31,10 @@ class SiblingAverage(Strategy):
     """The anchor, toward the mean target of min(K, n_g) siblings (eq. 12). Weights as SAMPLE.
 
     max_siblings: K; None averages the whole group, from its outcome counts.
+    of: average "targets", or "residuals": the target is then Q(s_i, a) plus the mean over siblings
+        j of Y_j - Q(s_j, a). That is the same where siblings share their observation; where a key
+        map merges observations of unlike values, it leaves each at its own level. The learner gives
+        `batch.average` the values as well, and siblings are listed one by one, not by outcome.
     update_all_siblings: refresh every sibling in the average instead of the anchor only. Where
         several averages propose a priority for one entry, the largest stays.
 
@@ -39,6 +45,7 @@ class SiblingAverage(Strategy):
 
     max_siblings: int | None = None
     update_all_siblings: bool = False
+    of: str = "targets"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -50,6 +57,8 @@ class SiblingAverage(Strategy):
             object.__setattr__(self, "max_siblings", operator.index(self.max_siblings))
             if self.max_siblings < 1:
                 raise ValueError(f"max_siblings must be at least 1, got {self.max_siblings}")
+        if self.of not in ("targets", "residuals"):
+            raise ValueError(f"of must be one of targets, residuals, not {self.of!r}")
         if not isinstance(self.update_all_siblings, bool):
             raise TypeError(
                 f"update_all_siblings must be True or False, not {self.update_all_siblings!r}"
@@ -57,16 +66,19 @@ class SiblingAverage(Strategy):
 
     @property
     def needs(self) -> Needs:
-        whole = self.max_siblings is None
-        return Needs(groups=True, outcomes=whole, other_outcomes=True, averages=True)
+        counts = self.max_siblings is None and self.of == "targets"
+        residuals = self.of == "residuals"
+        return Needs(
+            groups=True, outcomes=counts, other_outcomes=True, averages=True, residuals=residuals
+        )
 
     @property
     def recipe(self) -> Recipe:
         return Recipe(
-            trained=GROUP_MEAN if self.max_siblings is None else SUBSET_MEAN,
+            trained=GROUP_MEAN if self.needs.outcomes else SUBSET_MEAN,
             weights=GROUP_MASS,
             refreshed=ALL_AVERAGED if self.update_all_siblings else LARGEST,
-            subset=self.max_siblings or 0,
+            subset=0 if self.needs.outcomes else self.max_siblings or _ALL,
         )
 
     def law(self, view: View, size: int) -> Law:

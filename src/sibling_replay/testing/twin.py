@@ -190,7 +190,8 @@ class Twin(ABC):
 
     def update(self, drawn: DrawnBatch, errors: F64, signals: Mapping[str, F64]) -> None:
         """Refresh the container alone, as a learner does: means first, then TD errors."""
-        drawn.batch.average(np.zeros(drawn.batch.outcomes.size))
+        none = np.zeros(drawn.batch.outcomes.size)
+        drawn.batch.average(none, np.zeros(drawn.batch.size), none)
         self.sampling.update_priorities(drawn.batch, errors, **signals)
 
     def refresh(self, drawn: DrawnBatch, errors: F64, signals: Mapping[str, F64]) -> None:

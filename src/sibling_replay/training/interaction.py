@@ -49,6 +49,7 @@ class Learner(Protocol):
 
     def greedy(self, obs: Any) -> int: ...
     def update(self, batch: Batch) -> NDArray[Any]: ...
+    def td_errors(self, batch: Batch) -> NDArray[Any]: ...
     def signals_for(self, buffer: ReplayBuffer, batch: Batch) -> dict[str, NDArray[Any]]: ...
     def values_of(self, obs: Any, action: Any) -> NDArray[Any]: ...
     def move_target(self, share: float = 1.0) -> None: ...
@@ -104,7 +105,7 @@ def interact(
     updates_after, target_share = schedule.updates_after, schedule.target_share
     add, sample, refresh = buffer.add, buffer.sample, buffer.update_priorities
     update, n_actions, draw = learner.update, world.n_actions, explore.random
-    signals = bool(buffer.strategy.needs.signals)
+    signals, candidates = bool(buffer.strategy.needs.signals), buffer.strategy.needs.candidates
     while number < last:
         actions = []
         for place, obs in enumerate(world.observations):
@@ -116,7 +117,9 @@ def interact(
             add(*transition)
             batch = td_errors = None
             for _ in range(updates_after(number)):
-                batch = sample(size, beta(updates))
+                batch = sample(size * candidates if candidates else size, beta(updates))
+                if candidates:
+                    batch = buffer.select(batch, learner.td_errors(batch), size)
                 td_errors = update(batch)
                 if measure is not None:
                     measure(batch, td_errors)

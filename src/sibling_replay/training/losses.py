@@ -50,13 +50,13 @@ def loss_named(name: str) -> Loss:
 
 
 @inner(error_model="numpy")
-def size_above_one(pull, alpha):
+def size_above_one(pull: float, alpha: float) -> float:
     """max(|d|, 1)^alpha."""
-    return max(abs(pull), 1.0) ** alpha
+    return float(max(abs(pull), 1.0) ** alpha)
 
 
 @inner(error_model="numpy")
-def slope_and_loss(pull, kind, number, scale):
+def slope_and_loss(pull: float, kind: int, number: float, scale: float) -> tuple[float, float]:
     """The slope of the loss at an error, in double precision, and the loss. `scale` is what PAL is
     divided by."""
     pull = float(pull)

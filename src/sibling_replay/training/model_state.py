@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from sibling_replay.checkpoint import StateError
+from sibling_replay.checkpoint import StateError, with_later_options
 from sibling_replay.strategies import Strategy, registered
 
 Arrays = dict[str, NDArray[Any]]
@@ -43,6 +43,7 @@ def refuse_other_model(
 ) -> None:
     """Raise for the first thing in which a saved header is of another model: anything but what is
     `changing`, and those of the `settings` that were given."""
+    saved = {**saved, "options": with_later_options(saved["options"], own["options"])}
     for name in own.keys() - set(changing):
         if saved.get(name) != own[name]:
             raise StateError(

@@ -89,18 +89,7 @@ class DoubleDQN:
 
     def update(self, batch: Batch) -> NDArray[Any]:
         """One optimizer step on the weighted squared TD error. Returns the TD errors before it."""
-        outcomes = batch.outcomes  # several an entry for AVG, else one
-        with torch.no_grad():
-            next_obs = self.features(outcomes.next_obs)
-            best = self.network(next_obs).argmax(dim=1, keepdim=True)
-            bootstrap = self.target(next_obs).gather(1, best).squeeze(1)
-            ended = outcomes.terminated
-            if not self.through_time_limits:
-                ended = ended | outcomes.truncated
-            going = self._tensor(~ended).to(self.dtype)
-            reward = self._tensor(outcomes.reward).to(self.dtype)
-            targets = batch.average(reward + self.gamma * going * bootstrap)  # eq. 11, eq. 12
-
+        targets = self._targets(batch)
         action = self._tensor(batch.action)[:, None]
         values = self.network(self.features(batch.obs)).gather(1, action).squeeze(1)
         errors = targets - values
@@ -116,6 +105,31 @@ class DoubleDQN:
         before: NDArray[Any] = errors.numpy(force=True)
         return before
 
+    @torch.no_grad()
+    def _targets(self, batch: Batch) -> Tensor:
+        """What each entry is trained toward (eq. 11, eq. 12)."""
+        outcomes = batch.outcomes  # several an entry for AVG, else one
+        next_obs = self.features(outcomes.next_obs)
+        best = self.network(next_obs).argmax(dim=1, keepdim=True)
+        bootstrap = self.target(next_obs).gather(1, best).squeeze(1)
+        ended = outcomes.terminated
+        if not self.through_time_limits:
+            ended = ended | outcomes.truncated
+        going = self._tensor(~ended).to(self.dtype)
+        targets = self._tensor(outcomes.reward).to(self.dtype) + self.gamma * going * bootstrap
+        values = own = None
+        if batch.residuals:
+            values = self._of_pairs(self.network, batch.obs, batch.action)
+            own = self._of_pairs(self.network, outcomes.obs, outcomes.action)
+        found: Tensor = batch.average(targets, values, own)
+        return found
+
+    def td_errors(self, batch: Batch) -> NDArray[Any]:
+        """The TD errors of a batch; nothing is learnt."""
+        errors = self._targets(batch) - self._of_pairs(self.network, batch.obs, batch.action)
+        found: NDArray[Any] = errors.numpy(force=True)
+        return found
+
     def signals_for(self, buffer: ReplayBuffer, batch: Batch) -> dict[str, NDArray[Any]]:
         """What a buffer's strategy needs to know of the last update, which was on this batch,
         beside its TD errors."""
@@ -130,7 +144,7 @@ class DoubleDQN:
         found: NDArray[Any] = self._of_pairs(self.network, obs, action).numpy(force=True)
         return found
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def _of_pairs(self, network: nn.Module, obs: Any, action: Any) -> Tensor:
         found: Tensor = network(self.features(obs))
         return found.gather(1, self._tensor(action)[:, None]).squeeze(1)

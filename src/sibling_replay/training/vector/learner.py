@@ -21,6 +21,7 @@ from sibling_replay.training.vector.network import (
     move_target,
     new_perceptron,
     values_of,
+    write_errors,
     write_targets,
 )
 
@@ -105,10 +106,7 @@ class CompiledDoubleDQN:
     def update(self, batch: Batch) -> NDArray[Any]:
         """One optimizer step on the weighted loss. Returns the TD errors before it."""
         outcomes = batch.outcomes  # several an entry for AVG, else one
-        obs, next_obs = self.features(batch.obs), self.features(outcomes.next_obs)
-        needed = len(obs) + len(next_obs)
-        if needed > self._room:
-            self._make_room(2 * needed)
+        obs, next_obs = self._read(batch.obs, outcomes.next_obs)
         network = self._handle, self._theta
         dtype = self._theta.dtype
         targets, errors = np.empty(len(next_obs), dtype), np.empty(len(obs), dtype)
@@ -126,11 +124,33 @@ class CompiledDoubleDQN:
                 *network, obs, next_obs, outcomes.reward, outcomes.terminated, outcomes.truncated,
                 self.gamma, self._through, targets,
             )  # fmt: skip
-            targets = batch.average(targets)  # eq. 12
+            values = own = None
+            if batch.residuals:
+                values = self.values_of(batch.obs, batch.action)
+                own = self.values_of(outcomes.obs, outcomes.action)
+            targets = batch.average(targets, values, own)  # eq. 12
             self.last_loss = descend(
                 *network, batch.action, targets, batch.weights, shift, *rule, errors
             )
         self._last = targets, errors
+        return errors
+
+    def _read(self, obs: Any, next_obs: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Entries and outcomes as rows, with room for all of them."""
+        first, second = self.features(obs), self.features(next_obs)
+        needed = len(first) + len(second)
+        if needed > self._room:
+            self._make_room(2 * needed)
+        return first, second
+
+    def td_errors(self, batch: Batch) -> NDArray[Any]:
+        """The TD errors of a batch with one outcome an entry; nothing is learnt."""
+        obs, next_obs = self._read(batch.obs, batch.next_obs)
+        errors: NDArray[Any] = np.empty(len(obs), self._theta.dtype)
+        write_errors(
+            self._handle, self._theta, obs, batch.action, batch.reward, next_obs,
+            batch.terminated, batch.truncated, self.gamma, self._through, errors,
+        )  # fmt: skip
         return errors
 
     def signals_for(self, buffer: ReplayBuffer, batch: Batch) -> dict[str, NDArray[Any]]:
