@@ -27,7 +27,7 @@ def choose_often(batch, wanted, rng, repeats):
     for _ in range(repeats):
         for i in range(wanted):
             batch.uniforms[batch.uniforms.size - wanted + i] = rng.random()
-        _choose(batch, wanted)
+        _choose(batch, wanted, 1e-6)
         for b in range(batch.td.size):
             chosen[b] += batch.chosen[b]
             total += batch.weights[b] * batch.td[b]

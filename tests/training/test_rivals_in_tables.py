@@ -49,7 +49,7 @@ UNWEIGHTED = Recipe(anchors=UNIFORM, weights=NO_WEIGHTS, refreshed=NOTHING)
 RULES = {
     "LAP": TableRule(Recipe(weights=NO_WEIGHTS, floor=1.0)),
     "ReLo": TableRule(Recipe(), priority=LOSS_DROP),
-    "LaBER": TableRule(UNWEIGHTED, candidates=4),
+    "LaBER": TableRule(UNWEIGHTED, candidates=4, least=1e-6),
     "stratified": TableRule(UNWEIGHTED._replace(anchors=BY_MASS), anchors=BY_GROUP),
     "expected": TableRule(
         Recipe(weights=LEAF, refreshed=SCORED), anchors=BY_GROUP, score=MEAN, kappa=1.0

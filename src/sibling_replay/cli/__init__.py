@@ -14,6 +14,7 @@ try:
     import tyro
 
     from sibling_replay import terminal
+    from sibling_replay.cli.bench import bench
     from sibling_replay.cli.collect import collect
     from sibling_replay.cli.curves import curves
     from sibling_replay.cli.diagnose import diagnose
@@ -63,7 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _command(arguments: Sequence[str] | None) -> int:
-    functions = (reproduce, status, table, collect, curves, report, train, diagnose, vqvae, warm_up)
+    functions = (
+        reproduce, status, table, collect, curves, report, train, bench, diagnose, vqvae, warm_up,
+    )  # fmt: skip
     commands = {f.__name__.replace("_", "-"): f for f in functions}
     return tyro.extras.subcommand_cli_from_dict(
         commands, prog="sibling-replay", description=__doc__, args=arguments

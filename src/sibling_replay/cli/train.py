@@ -18,11 +18,11 @@ from sibling_replay.cli.settings import settings_of_kind
 from sibling_replay.envs import SHORT_NAMES, TabularModel, env_text, make_env, parse_env
 from sibling_replay.running import store
 from sibling_replay.running.runs import spelt
-from sibling_replay.studies.own import OWN, gym_config, own_run
+from sibling_replay.studies.own import OWN, own_run
 from sibling_replay.studies.rivals.settings import bench_config
 from sibling_replay.studies.study import Choice
 from sibling_replay.training.config import ENVIRONMENTS, RunConfig, gym_id
-from sibling_replay.training.gym_config import GymConfig
+from sibling_replay.training.gym_config import GymConfig, gym_config
 from sibling_replay.training.made import check_spaces
 from sibling_replay.training.methods import method_named
 

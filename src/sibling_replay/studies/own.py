@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 from rich.table import Table
@@ -19,14 +18,13 @@ from sibling_replay.studies.rivals.settings import bench_config
 from sibling_replay.studies.study import Choice, Stage
 from sibling_replay.studies.tabular import TabularJob, TabularStudy
 from sibling_replay.training.config import RunConfig, TabularConfig
-from sibling_replay.training.gym_config import GymConfig
-from sibling_replay.training.methods import check_options, draws_by_siblings
+from sibling_replay.training.gym_config import STEPS, GymConfig, gym_config
+from sibling_replay.training.methods import check_options
 from sibling_replay.training.results import RunResult
 
 NAME = "train"
 PAPER = "as the paper"  # what settings are that an id does not name
 DEFAULT = "as DQN has it"
-STEPS = 50_000  # of a run on an environment without a table
 
 
 def own_run(config: RunConfig) -> Run:
@@ -41,16 +39,6 @@ def own_run(config: RunConfig) -> Run:
         length = [f"steps={config.steps}"] if config.steps != STEPS else []
         settings = [*length, *own_settings(config, usual, apart=("steps",))]
     return Run(NAME, run_id(NAME, config, *settings), config)
-
-
-def gym_config(env: str, method: str, seed: int, **settings: Any) -> GymConfig:
-    """A run of `DQN`: epsilon falls over a fifth of it and beta rises over all of it, unless the
-    settings say otherwise."""
-    steps = settings.get("steps", STEPS)
-    schedules = {"epsilon_decay_steps": steps // 5, "beta_updates": steps}
-    key = "auto" if draws_by_siblings(method) else ""
-    usual = {"steps": STEPS, "target_interval": 500, "key": key, **schedules}
-    return GymConfig(env=env, method=method, seed=seed, **{**usual, **settings})
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,12 @@ from sibling_replay.envs import NoisyRewards, RewardNoise, make_env
 from sibling_replay.grouping import parse_key
 from sibling_replay.strategies.api import INITIALS
 from sibling_replay.training.config import RunConfig
+from sibling_replay.training.methods import draws_by_siblings
 from sibling_replay.training.settings import NetworkSettings, at_least, require
 
 LEARNERS = ("compiled", "torch", "sb3")
 CONDITIONS = ("clean", "mp-tail")
+STEPS = 50_000  # of a run, unless others are asked for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,3 +59,13 @@ def training_env(config: GymConfig) -> gym.Env[Any, Any]:
         return env
     tail = RewardNoise("tail", config.tail_magnitude, probability=config.tail_probability)
     return NoisyRewards(env, tail)
+
+
+def gym_config(env: str, method: str, seed: int, **settings: Any) -> GymConfig:
+    """A run of `DQN`: epsilon falls over a fifth of it and beta rises over all of it, unless the
+    settings say otherwise."""
+    steps = settings.get("steps", STEPS)
+    schedules = {"epsilon_decay_steps": steps // 5, "beta_updates": steps}
+    key = "auto" if draws_by_siblings(method) else ""
+    usual = {"steps": STEPS, "target_interval": 500, "key": key, **schedules}
+    return GymConfig(env=env, method=method, seed=seed, **{**usual, **settings})

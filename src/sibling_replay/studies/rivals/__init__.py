@@ -1,1 +1,6 @@
-"""The bench: ways to replay side by side. So far its environments and their settings."""
+"""The bench: ways to replay side by side."""
+
+from sibling_replay.studies.rivals.networks import NetworkStudy
+from sibling_replay.studies.rivals.study import RateStudy, RivalStudy
+
+STUDIES = (RateStudy(), RivalStudy(), NetworkStudy())

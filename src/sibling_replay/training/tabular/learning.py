@@ -69,7 +69,7 @@ def evaluate_batch(net, outcomes, batch, rule, loss):
         batch.aside[b] = mean - net.target[state, action]
         batch.spread[b] = max(square - np.float64(mean) ** 2, 0.0)
     if rule.candidates > 1:
-        _choose(batch, size // rule.candidates)
+        _choose(batch, size // rule.candidates, rule.least)
     net.d_values[:trained] = dtype(0)
     scale = 2.0 / size if loss.kind == MSE else 1.0 / size
     divisor = _divisor(batch, loss) if loss.kind == PAL else 1.0
@@ -93,25 +93,25 @@ def _divisor(batch, loss):
 
 
 @njit(**_FAST)
-def _choose(batch, wanted):
-    """The second stage of LaBER: so many rows with probability ~ |d|, weight mean(|d|) / |d|. A row
-    that is not chosen weighs nothing; one chosen twice weighs twice."""
+def _choose(batch, wanted, least):
+    """The second stage of LaBER: so many rows with probability ~ p = |d| + least, weight
+    mean(p) / p. A row that is not chosen weighs nothing; one chosen twice weighs twice."""
     size = batch.td.size
     total = 0.0
     for b in range(size):
-        total += abs(np.float64(batch.td[b]))
+        total += abs(np.float64(batch.td[b])) + least
         batch.chosen[b] = 0
         batch.weights[b] = 0.0
-    place, reached = 0, abs(np.float64(batch.td[0]))
+    place, reached = 0, abs(np.float64(batch.td[0])) + least
     # one number in each of equal parts: rows come in order, so that one pass finds them
     for i in range(wanted):
         goal = (i + batch.uniforms[batch.uniforms.size - wanted + i]) / wanted * total
         while reached <= goal and place < size - 1:
             place += 1
-            reached += abs(np.float64(batch.td[place]))
+            reached += abs(np.float64(batch.td[place])) + least
         batch.chosen[place] += 1
-        if total > 0.0:  # weights are for a mean over `size` rows
-            batch.weights[place] += total / (wanted * abs(np.float64(batch.td[place])))
+        # for a mean over all candidates
+        batch.weights[place] += total / (wanted * (abs(np.float64(batch.td[place])) + least))
 
 
 @njit(**_ENTRY)

@@ -50,6 +50,7 @@ class TableRule(NamedTuple):
     rescored_every: int = 0  # updates from one rescoring of all groups to the next; 0: never
     members: int = 0  # K of NEYMAN; 0: the whole group
     candidates: int = 1  # rows drawn for each that is trained
+    least: float = 0.0  # added to |d| where trained rows are chosen among candidates
     pull: float = 0.0  # lambda of the control variate
     decay: float = 0.0  # of BY_AGE
 
@@ -84,7 +85,9 @@ _PLAIN = Recipe(anchors=UNIFORM, weights=NO_WEIGHTS, refreshed=NOTHING)
 _BY_SCORE = Recipe(weights=LEAF, refreshed=SCORED)
 _RIVALS: dict[str, Callable[[Any], TableRule | None]] = {
     "ReLo": lambda strategy: TableRule(Recipe(), priority=LOSS_DROP),
-    "LaBER": lambda strategy: TableRule(_PLAIN, candidates=strategy.candidates),
+    "LaBER": lambda strategy: TableRule(
+        _PLAIN, candidates=strategy.candidates, least=strategy.epsilon
+    ),
     "Stratified": lambda strategy: TableRule(_PLAIN._replace(anchors=BY_MASS), anchors=BY_GROUP),
     "ExpectedTD": lambda strategy: TableRule(_BY_SCORE, anchors=BY_GROUP, kappa=1.0),
     "GroupPrioritized": _group_prioritized,

@@ -1,0 +1,124 @@
+"""`sibling-replay bench`: which way to replay, on an environment of one's own."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from rich.table import Table
+
+from sibling_replay import terminal
+from sibling_replay.cli.carry_out import carry_out, finish, new_backend, say
+from sibling_replay.cli.options import Runs, by_default
+from sibling_replay.cli.train import has_table, known_environment
+from sibling_replay.running import store
+from sibling_replay.running.display import duration
+from sibling_replay.running.runs import Run, spelt
+from sibling_replay.studies.own import OWN
+from sibling_replay.studies.rivals.declared import BY_NAME
+from sibling_replay.studies.rivals.shortlist import NAME, SHORTLIST, bench_rows, bench_run
+from sibling_replay.studies.study import Choice
+
+_TRIAL = 3_000  # steps by which a run is timed
+
+Optional = Annotated[int | None, by_default("the environment's own", "INT")]
+
+
+def bench(
+    env: str,
+    seeds: int = 10,
+    first_seed: int = 0,
+    steps: Optional = None,
+    method: tuple[str, ...] = SHORTLIST,
+    key: Annotated[str | None, by_default("auto where there is no table", "KEY")] = None,
+    workers: int = 1,
+    yes: bool = False,
+    runs: Runs = Path("runs"),
+) -> int:
+    """Which replay should I use? The shortlist of the bench on your environment, side by side.
+
+    Says how many runs there will be and how long they take, from a short run of its own, and asks
+    before it begins. Finished runs are kept: the same command goes on, and more seeds add to them.
+    What is not significant is called no difference.
+
+    Args:
+        env: As for `train`: a name of ours or any id that Gymnasium knows, with parameters.
+        seeds: How many of each.
+        first_seed: The first of them.
+        steps: Length of a run in environment steps.
+        method: Contenders, the first of which the others are compared with.
+        key: What makes siblings where there is no table: auto, exact, grid:4, simhash:12,
+            kmeans:256.
+        workers: Runs at a time.
+        yes: Begin without asking.
+    """
+    if seeds < 2:
+        raise ValueError(f"--seeds must be at least 2: one run says nothing, got {seeds}")
+    env = known_environment(env)
+    names = [spelt("method", name, BY_NAME) for name in method]
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise ValueError("--method must name at least two contenders, each once")
+    table = has_table(env)
+    if key is not None and table:
+        raise ValueError(f"--key is for environments without a table: groups of {env} are exact")
+    wanted = [
+        bench_run(
+            env, BY_NAME[name], seed, table, steps=steps,
+            **({"key": key} if key is not None and _grouped(name) else {}),
+        )
+        for seed in range(first_seed, first_seed + seeds)
+        for name in names
+    ]  # fmt: skip
+    job = OWN.job(Choice(out=runs))
+    todo = len(wanted) - len(store.finished(runs, wanted))
+    if todo:
+        took = _timed(wanted[0], job)
+        total = duration(todo * wanted[0].config.steps * took / workers)
+        say(f"{todo} runs of {wanted[0].config.steps:,} steps on {env}: some {total}, by "
+            f"{took * 1e6:.0f} us a step of {names[0]}")  # fmt: skip
+        if not yes and not _agreed():
+            return 0
+    report = carry_out(wanted, runs, new_backend("local", workers, None, job), NAME, job)
+    if not report.failures:
+        frame = store.load_runs(runs, [NAME])
+        ids = {run.id for run in wanted}
+        terminal.new_console().print(_table(frame.filter(frame["run"].is_in(ids)), names, env))
+    return finish(report, runs / NAME)
+
+
+def _grouped(name: str) -> bool:
+    from sibling_replay.training.methods import draws_by_siblings
+
+    return bool(draws_by_siblings(BY_NAME[name].method))
+
+
+def _timed(run: Run, job: object) -> float:
+    """Seconds a step, after a run that compiles what is to be compiled."""
+    config = replace(run.config, steps=min(_TRIAL, run.config.steps))
+    seconds = 0.0
+    for _ in range(2):
+        began = time.monotonic()
+        type(job)()(config)  # type: ignore[operator]  # keeps no checkpoint
+        seconds = time.monotonic() - began
+    return seconds / config.steps
+
+
+def _agreed() -> bool:
+    import sys
+
+    if not sys.stdin.isatty():
+        raise ValueError("nobody is there to ask: add --yes to begin")
+    return input("begin? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _table(frame: object, names: list[str], env: str) -> Table:
+    rows = bench_rows(frame, names)  # type: ignore[arg-type]
+    heads = list(dict.fromkeys(head for row in rows for head in row))
+    table = Table(title=f"{env}: area under the curve of greedy returns, 95 % intervals")
+    for head in heads:
+        table.add_column(head, no_wrap=head == "contender")
+    for row in rows:
+        table.add_row(*(row.get(head, "") for head in heads))
+    return table

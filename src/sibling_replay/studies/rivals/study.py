@@ -1,0 +1,98 @@
+"""The bench, and the runs that choose its learning rates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from sibling_replay.running.jobs import JobFunction
+from sibling_replay.running.runs import Run
+from sibling_replay.studies.rivals.declared import (
+    NAME,
+    RATE_NAME,
+    Rates,
+    main_runs,
+    rate_runs,
+)
+from sibling_replay.studies.rivals.scores import with_contender
+from sibling_replay.studies.rivals.tables import SECTION
+from sibling_replay.studies.study import Choice, Source, Stage, Study
+from sibling_replay.studies.tabular import TabularJob
+from sibling_replay.training.config import TabularConfig
+from sibling_replay.training.results import RunResult
+
+
+@dataclass(frozen=True)
+class BenchJob(TabularJob):
+    """A run of the compiled trainer, measured as the bench does."""
+
+    def __call__(self, config: TabularConfig) -> RunResult:
+        from sibling_replay.training.tabular.bench_measure import bench_measure  # slow to import
+        from sibling_replay.training.tabular.trainer import train_tabular
+
+        return train_tabular(config, observe=bench_measure(_optimal(config.env, config.gamma)))
+
+
+@cache
+def _optimal(env: str, gamma: float) -> NDArray[np.float64]:
+    from sibling_replay.envs import optimal_values
+    from sibling_replay.training.tabular.trainer import tabular_model
+
+    return optimal_values(tabular_model(env), gamma)
+
+
+class RateStudy(Study):
+    """Three learning rates of every contender in every environment."""
+
+    name = RATE_NAME
+    about = "the runs that choose the learning rates of `rivals`: some 4 core-hours"
+
+    def runs(self, choice: Choice) -> tuple[Run, ...]:
+        return rate_runs(choice)
+
+    def job(self, choice: Choice) -> JobFunction:
+        return BenchJob()
+
+
+class RivalStudy(Study):
+    """Twenty seeds of every contender in every environment, after the rates are chosen."""
+
+    name = NAME
+    about = (
+        "the bench: ways to replay side by side, with and without noise; first the runs that "
+        "choose learning rates, some 10 core-hours in all"
+    )
+    sections = (SECTION,)
+
+    def runs(self, choice: Choice) -> tuple[Run, ...]:
+        return main_runs(choice)
+
+    def job(self, choice: Choice) -> JobFunction:
+        return BenchJob()
+
+    def stages(self, choice: Choice) -> Iterator[str | Stage]:
+        """Rates are chosen on seeds of their own, whatever seeds are asked for."""
+        trials = Choice(out=choice.out, envs=choice.envs, methods=choice.methods)
+        yield Stage(RATE_NAME, rate_runs(trials), self.job(choice))
+        rates = chosen_rates(Source(choice.out, collected=False).runs(RATE_NAME))
+        runs = main_runs(choice, rates)
+        yield from self._others_mentioned(runs)
+        yield Stage(NAME, runs, self.job(choice))
+
+    def frames(self, source: Source) -> dict[str, pl.DataFrame]:
+        return {**super().frames(source), RATE_NAME: source.runs(RATE_NAME)}
+
+
+def chosen_rates(frame: pl.DataFrame) -> Rates:
+    """The rate of largest mean AUC of each contender in each environment; of equal ones the
+    smaller."""
+    named = with_contender(frame)
+    means = named.group_by("env", "contender", "learning_rate").agg(pl.col("auc_return").mean())
+    best = means.sort("auc_return", "learning_rate", descending=[True, False])
+    chosen = best.unique(["env", "contender"], keep="first", maintain_order=True)
+    return {(row["env"], row["contender"]): row["learning_rate"] for row in chosen.to_dicts()}

@@ -1,0 +1,217 @@
+"""The bench in the report: who is where, what the hypotheses became, what to use when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+
+from sibling_replay.artefacts.entries import FigureEntry, Frames, Section, TableEntry
+from sibling_replay.artefacts.gains import mean_ranks, performance_profile
+from sibling_replay.artefacts.layout import Count, Shape, Table, number, texts
+from sibling_replay.artefacts.panels import Curve, Estimate, Figure, HeatPanel, LinePanel
+from sibling_replay.artefacts.statistics import (
+    Interval,
+    iqm,
+    mean_se,
+    paired_interval,
+    probability_of_improvement,
+)
+from sibling_replay.studies.rivals.declared import BY_NAME, ENVS, NAME, main_runs
+from sibling_replay.studies.rivals.scores import F64, Scores, last_measure
+from sibling_replay.studies.rivals.verdicts import BASE, above_everywhere, advice, judged
+from sibling_replay.studies.study import Choice
+from sibling_replay.studies.tabular import RunNeeds
+
+NEEDS = RunNeeds(NAME, lambda: main_runs(Choice()))
+LEVELS = np.linspace(-4.0, 4.0, 33)
+PROFILED = ("DDQN", "PER", "SAMPLE", "AVG-uniform", "GROUP-mean", "CV", "LAP", "LABER")
+
+
+def normalised(scores: Scores, name: str, envs: tuple[str, ...]) -> F64 | None:
+    """AUC minus DDQN's mean, in DDQN's standard deviations over seeds."""
+    ours, base = scores.of(name, envs), scores.of(BASE, envs)
+    if ours is None or base is None:
+        return None
+    return np.asarray((ours - base.mean(axis=0)) / base.std(axis=0, ddof=1))
+
+
+def summary_rows(frame: pl.DataFrame) -> list[dict[str, str]]:
+    """A contender a row, over the environments in which all have been run."""
+    scores = Scores(frame)
+    envs = scores.envs(*scores.contenders)
+    if not envs or BASE not in scores.contenders:
+        return []
+    rng = np.random.default_rng(0)
+    means = np.stack([scores.of(name, envs).mean(axis=0) for name in scores.contenders])  # type: ignore[union-attr]
+    ranks = mean_ranks(means).mean(axis=1)
+    measured = {name: last_measure(frame, name) for name in ("tilt", "entropy", "value_error")}
+    found = []
+    for place, name in enumerate(scores.contenders):
+        above = normalised(scores, name, envs)
+        ours = scores.of(name, envs)
+        assert above is not None and ours is not None
+        cells = {"IQM": _interval(iqm(above, rng))}
+        for other in (BASE, "PER"):
+            theirs = scores.of(other, envs)
+            if theirs is not None and other != name:
+                cells[f"beats {other}"] = _interval(probability_of_improvement(ours, theirs, rng))
+        cells["mean rank"] = number(float(ranks[place]), 1)
+        for what, values in measured.items():
+            there = [values[env, name] for env in envs if (env, name) in values]
+            of_base = [values[env, BASE] for env in envs if (env, BASE) in values]
+            if what == "value_error":
+                ratio = np.exp(np.mean(np.log(there)) - np.mean(np.log(of_base)))
+                cells["value error / DDQN's"] = number(float(ratio), 2)
+            else:
+                cells[what] = number(float(np.mean(there)), 3)
+        keys = {"contender": name, "paper": ""}
+        found += [keys | {"metric": head, "ours": text} for head, text in cells.items()]
+    return found
+
+
+def environment_rows(frame: pl.DataFrame) -> list[dict[str, str]]:
+    """AUC of every contender in every environment, and its paired difference to DDQN with an
+    interval that is simultaneous over all of these."""
+    scores = Scores(frame)
+    cells = [(env, name) for env in ENVS for name in BY_NAME if scores.of(name, (env,)) is not None]
+    compared = sum(name != BASE for _, name in cells)
+    found = []
+    for env, name in cells:
+        ours, base = scores.of(name, (env,)), scores.of(BASE, (env,))
+        assert ours is not None
+        mean, error = mean_se(ours[:, 0])
+        row = {"AUC": f"{number(mean, 3)} ± {number(error, 3)}"}
+        if base is not None and name != BASE:
+            gap = paired_interval(ours[:, 0] - base[:, 0], compared)
+            mark = " *" if gap.low > 0 or gap.high < 0 else ""
+            row["minus DDQN [simultaneous]"] = _interval(gap, 3, sign=True) + mark
+        keys = {"env": env, "contender": name, "paper": ""}
+        found += [keys | {"metric": head, "ours": text} for head, text in row.items()]
+    return found
+
+
+def verdict_rows(frame: pl.DataFrame) -> list[dict[str, str]]:
+    scores = Scores(frame)
+    found = []
+    for each in judged(scores):
+        cells = {
+            "holds": "yes" if each.holds else "not shown",
+            "gain": _interval(each.gain.interval, 2, sign=True),
+            "p (Holm)": f"{each.p:.4f}",
+        }
+        keys = {"hypothesis": f"{each.name}: {each.words}", "paper": ""}
+        found += [keys | {"metric": head, "ours": text} for head, text in cells.items()]
+    if len(scores.envs(*BY_NAME)) == len(ENVS):
+        everywhere = above_everywhere(scores)
+        keys = {"hypothesis": "H5: no contender above DDQN in every environment", "paper": ""}
+        said = f"above in all: {', '.join(everywhere)}" if everywhere else "yes"
+        found.append(keys | {"metric": "holds", "ours": "no" if everywhere else "yes"})
+        found.append(keys | {"metric": "gain", "ours": said if everywhere else ""})
+    return found
+
+
+def advice_rows(frame: pl.DataFrame) -> list[dict[str, str]]:
+    found = []
+    for each in advice(Scores(frame)):
+        shown = each.contender in each.better
+        cells = {
+            "use": each.contender if shown else f"DDQN (largest: {each.contender}, not shown)",
+            "gain over DDQN": _interval(each.gain.interval, 2, sign=True),
+            "p (Holm)": f"{each.p:.4f}",
+            "also above DDQN": ", ".join(n for n in each.better if n != each.contender) or "none",
+            "environments": str(len(each.envs)),
+        }
+        keys = {"situation": each.situation, "paper": ""}
+        found += [keys | {"metric": head, "ours": text} for head, text in cells.items()]
+    return found
+
+
+def _interval(found: Interval, decimals: int = 2, sign: bool = False) -> str:
+    value, low, high = (number(each, decimals, sign=sign) for each in found)
+    return f"{value} [{low}, {high}]"
+
+
+def grid(frame: pl.DataFrame) -> Figure | None:
+    """Contender by environment, shaded by the difference to DDQN in its standard deviations."""
+    scores = Scores(frame)
+    names = [name for name in scores.contenders if name != BASE]
+    some = {env for name in names for env in scores.envs(BASE, name)}
+    envs = tuple(env for env in ENVS if env in some)
+    if not names or not envs:
+        return None
+    cells = tuple(tuple(_cell(scores, name, env) for env in envs) for name in names)
+    panel = HeatPanel("AUC minus DDQN's, in DDQN's standard deviations over seeds", "environment",
+                      "contender", tuple(map(_short, envs)), tuple(names), cells, 4.0)  # fmt: skip
+    return Figure((panel,), 1, "Paired by seed; mean ± standard error.")
+
+
+def _cell(scores: Scores, name: str, env: str) -> Estimate | None:
+    ours, base = scores.of(name, (env,)), scores.of(BASE, (env,))
+    if ours is None or base is None:
+        return None
+    return Estimate.of(((ours - base) / base.std(axis=0, ddof=1))[:, 0].tolist())
+
+
+def _short(env: str) -> str:
+    """An environment's name without its parameters' names."""
+    return env.replace("is_", "").replace("map_name=", "").replace(",max_episode_steps=200", "")
+
+
+def profiles(frame: pl.DataFrame) -> Figure | None:
+    """The share of runs above a level, over the environments in which all have been run."""
+    scores = Scores(frame)
+    envs = scores.envs(*scores.contenders)
+    curves = []
+    for name in PROFILED:
+        above = normalised(scores, name, envs) if envs else None
+        if above is not None:
+            shares = performance_profile(above, LEVELS)
+            none = (float("nan"),) * LEVELS.size
+            curves.append(Curve(name, name, tuple(LEVELS), tuple(shares), none))
+    if not curves:
+        return None
+    panel = LinePanel("Performance profiles", "AUC minus DDQN's mean, in its standard deviations",
+                      "share of runs above", tuple(curves))  # fmt: skip
+    return Figure((panel,), 1)
+
+
+def _of(
+    rows: Callable[[pl.DataFrame], list[dict[str, str]]], shape: Shape
+) -> Callable[[Frames], tuple[Table, Count]]:
+    def build(frames: Frames) -> tuple[Table, Count]:
+        return texts(rows(frames[NAME]), shape), Count()
+
+    return build
+
+
+SECTION = Section(
+    NAME,
+    "The bench: every way to replay, side by side",
+    "Declared before it was run: contenders, environments, learning rates chosen on seeds of their "
+    "own, hypotheses and tests (`studies/rivals/declared.py`).",
+    (
+        TableEntry("rivals-advice", "Not in the paper", "Which one should I use?",
+                   "The contender of largest gain over DDQN in each situation: mean over "
+                   "environments of the paired difference in AUC in units of DDQN's standard "
+                   "deviation over seeds, 95 % bootstrap interval; p after Holm's correction over "
+                   "all contenders.", NEEDS, _of(advice_rows, Shape(rows=("situation",)))),
+        TableEntry("rivals-verdicts", "Not in the paper", "The hypotheses, as declared",
+                   "Gains as above; p after Holm's correction over those tested.", NEEDS,
+                   _of(verdict_rows, Shape(rows=("hypothesis",)))),
+        FigureEntry("rivals-grid", "Not in the paper", "Contender by environment",
+                    "Blue is above DDQN, orange below.", NEEDS, grid),
+        TableEntry("rivals-summary", "Not in the paper", "Over all environments",
+                   "IQM of AUC in DDQN's standard deviations from its mean; the probability that a "
+                   "run beats one of DDQN or PER; tilt: how far outcomes replayed within groups "
+                   "are from those that came; entropy of replay over groups.", NEEDS,
+                   _of(summary_rows, Shape(rows=("contender",)))),
+        FigureEntry("rivals-profiles", "Not in the paper", "Performance profiles",
+                    "Higher is better at every level.", NEEDS, profiles),
+        TableEntry("rivals-environments", "Not in the paper", "Each environment",
+                   "Mean ± standard error over seeds 1000-1019; * marks intervals, simultaneous "
+                   "over all comparisons, without zero.", NEEDS,
+                   _of(environment_rows, Shape(rows=("contender",), block="env"))),
+    ),
+)  # fmt: skip

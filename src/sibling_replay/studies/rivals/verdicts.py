@@ -1,0 +1,110 @@
+"""What became of the hypotheses of the bench, and what follows for a user's situation."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sibling_replay.artefacts.gains import Gain, gain, holm
+from sibling_replay.studies.rivals.declared import (
+    BY_NAME,
+    DETERMINISTIC,
+    ENVS,
+    MANY_GROUPS,
+    RARE,
+    STOCHASTIC,
+    TAILS,
+)
+from sibling_replay.studies.rivals.scores import Scores
+
+LEVEL = 0.05
+BASE = "DDQN"
+CONTROLS = ("DDQN", "DDQN-batch64", "DDQN-2updates")
+
+
+class Tested(NamedTuple):
+    """A hypothesis and what the runs say."""
+
+    name: str
+    words: str
+    gain: Gain
+    p: float  # after Holm's correction
+
+    @property
+    def holds(self) -> bool:
+        return self.p < LEVEL
+
+
+def judged(scores: Scores, seed: int = 0) -> list[Tested]:
+    """H1 to H4, once all runs that they are about are there."""
+    rng = np.random.default_rng(seed)
+    found: dict[str, tuple[str, Gain]] = {}
+    for name, words, ours, theirs, envs in (
+        ("H1", "averages with uniform anchors above DDQN, stochastic", "AVG-uniform", BASE,
+         STOCHASTIC),
+        ("H2", "SAMPLE above PER, tails", "SAMPLE", "PER", TAILS),
+        ("H3", "rescored groups above averages with uniform anchors, many groups", "GROUP-mean",
+         "AVG-uniform", MANY_GROUPS),
+    ):  # fmt: skip
+        first, second, base = (scores.of(each, envs) for each in (ours, theirs, BASE))
+        if first is not None and second is not None and base is not None:
+            found[name] = words, gain(first, second, base, rng)
+    part, whole, base = (scores.of(each, STOCHASTIC) for each in ("CV", "AVG-uniform", BASE))
+    if part is not None and whole is not None and base is not None:
+        kept = gain(part, whole, base, rng, share=0.5, base=base)
+        found["H4"] = "the control variate keeps half of what averages gain, stochastic", kept
+    adjusted = holm({name: each.p for name, (_, each) in found.items()})
+    return [Tested(name, words, each, adjusted[name]) for name, (words, each) in found.items()]
+
+
+def above_everywhere(scores: Scores) -> tuple[str, ...]:
+    """H5: contenders whose mean is above DDQN's in every environment."""
+    found = []
+    for name in scores.contenders:
+        ours, base = scores.of(name, ENVS), scores.of(BASE, ENVS)
+        if name not in CONTROLS and ours is not None and base is not None:
+            if (ours.mean(axis=0) > base.mean(axis=0)).all():
+                found.append(name)
+    return tuple(found)
+
+
+class Advice(NamedTuple):
+    """The contender of largest gain over DDQN in a situation."""
+
+    situation: str
+    envs: tuple[str, ...]
+    contender: str
+    gain: Gain
+    p: float  # after Holm's correction over all contenders
+    better: tuple[str, ...]  # all that are above DDQN there, after the correction
+
+
+SITUATIONS: dict[str, tuple[str, ...]] = {
+    "rare, large outcomes": RARE,
+    "stochastic, none rare and large": tuple(env for env in STOCHASTIC if env not in RARE),
+    "deterministic": DETERMINISTIC,
+    "more than a thousand groups": MANY_GROUPS,
+    "any of these": ENVS,
+}
+
+
+def advice(scores: Scores, seed: int = 0) -> list[Advice]:
+    """Of each situation whose runs are all there."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for situation, envs in SITUATIONS.items():
+        base = scores.of(BASE, envs)
+        if base is None:
+            continue
+        gains: dict[str, Gain] = {}
+        for name in BY_NAME:
+            ours = scores.of(name, envs)
+            if name != BASE and ours is not None:
+                gains[name] = gain(ours, base, base, rng)
+        if gains:
+            adjusted = holm({name: each.p for name, each in gains.items()})
+            best = max(gains, key=lambda name: gains[name].value)
+            better = tuple(name for name in gains if adjusted[name] < LEVEL)
+            found.append(Advice(situation, envs, best, gains[best], adjusted[best], better))
+    return found

@@ -1,0 +1,172 @@
+"""The bench: its runs as declared, its tables on known rows, and what a run measures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+import pytest
+
+from sibling_replay.running import store
+from sibling_replay.running.runs import Run
+from sibling_replay.studies import study_named
+from sibling_replay.studies.rivals import tables
+from sibling_replay.studies.rivals.declared import (
+    BY_NAME,
+    CONTENDERS,
+    DETERMINISTIC,
+    ENVS,
+    MANY_GROUPS,
+    PAPER_ENVS,
+    STOCHASTIC,
+    TAILS,
+    main_runs,
+    rate_runs,
+)
+from sibling_replay.studies.rivals.scores import Scores
+from sibling_replay.studies.rivals.study import BenchJob, chosen_rates
+from sibling_replay.studies.rivals.verdicts import above_everywhere, advice, judged
+from sibling_replay.studies.study import Choice
+from sibling_replay.training.config import TabularConfig
+from sibling_replay.training.results import RunResult
+from sibling_replay.training.tabular.bench_measure import outcome_tilt
+from sibling_replay.training.tabular.trainer import tabular_model
+
+STUDY = study_named("rivals")
+
+
+def row(run: Run, score: float, tilt: float = 0.1) -> pl.DataFrame:
+    """A run whose curve is flat."""
+    config = run.config
+    step = np.array([config.steps // 2, config.steps])
+    flat = np.full(2, score)
+    diagnostics = {
+        "step": step, "tilt": flat * 0 + tilt, "entropy": flat * 0 + 0.5,
+        "value_error": flat * 0 + 2.0,
+    }  # fmt: skip
+    return store.to_row(run, RunResult(config, step, step, flat, flat * 0, 1, 1, diagnostics))
+
+
+def frame(above: Callable[[str, str, np.random.Generator], float]) -> pl.DataFrame:
+    """All runs: a score of the seed, shared by contenders, and what a contender has above it."""
+    rows = []
+    for run in main_runs(Choice()):
+        contender = run.id.split("/")[3]
+        place = [run.config.seed, ENVS.index(run.config.env)]
+        shared = np.random.default_rng(place).normal()
+        own = np.random.default_rng([*place, list(BY_NAME).index(contender)])
+        rows.append(row(run, shared + above(contender, run.config.env, own)))
+    return pl.concat(rows, how="diagonal_relaxed")
+
+
+def test_its_runs_are_those_declared() -> None:
+    assert len(CONTENDERS) >= 14 and len(ENVS) >= 12
+    runs = main_runs(Choice())
+    assert len({run.id for run in runs}) == len(runs) == len(CONTENDERS) * len(ENVS) * 20
+    assert {run.config.seed for run in runs} == set(range(1000, 1020))
+    trials = rate_runs(Choice())
+    assert len({run.id for run in trials}) == len(trials) == len(CONTENDERS) * len(ENVS) * 3 * 5
+    assert {run.config.seed for run in trials} == set(range(900, 905))
+
+
+def test_situations_are_what_the_tables_are() -> None:
+    """Deterministic environments have one outcome a group; those with many groups above 1,000."""
+    for env in ENVS:
+        model = tabular_model(env)
+        chances = np.diff(model.cumulative, axis=2, prepend=0.0)
+        assert (env in DETERMINISTIC) == bool((chances.max(axis=2) == 1.0).all()), env
+        assert (env in MANY_GROUPS) == (model.n_states * model.n_actions > 1_000), env
+    assert set(STOCHASTIC) | set(DETERMINISTIC) == set(ENVS) and set(TAILS) <= set(STOCHASTIC)
+    assert set(PAPER_ENVS) <= set(ENVS)
+
+
+def test_settings_are_the_same_for_all_but_what_a_contender_is() -> None:
+    for env in ENVS:
+        of_env = [run.config for run in main_runs(Choice(envs=(env,), seeds=(1000,)))]
+        for name in ("steps", "capacity", "gamma", "epsilon_decay_steps", "learning_rate"):
+            assert len({getattr(config, name) for config in of_env}) == 1, (env, name)
+
+
+def test_the_rate_of_largest_auc_is_chosen() -> None:
+    runs = rate_runs(Choice(envs=("Chain",), methods=("DDQN", "PAL"), seeds=(900, 901)))
+    best = {"DDQN": 1e-3 / 3, "PAL": 3e-3}
+    rows = []
+    for run in runs:
+        contender = run.id.split("/")[3]
+        assert isinstance(run.config, TabularConfig)
+        close = abs(np.log(run.config.learning_rate / best[contender]))
+        rows.append(row(run, -close))
+    rates = chosen_rates(pl.concat(rows, how="diagonal_relaxed"))
+    assert rates == pytest.approx({("Chain", name): rate for name, rate in best.items()})
+    main = main_runs(Choice(envs=("Chain",), methods=("PAL",), seeds=(1000,)), rates)[0]
+    assert main.config.learning_rate == pytest.approx(3e-3)
+    assert main.id == "rivals/Chain/DDQN/PAL/seed=1000"
+
+
+def known(contender: str, env: str, rng: np.random.Generator) -> float:
+    """Averages gain 1 where it is stochastic and lose 1 elsewhere; SAMPLE gains 0.5 over PER under
+    tails; the control variate has 0.8; others differ from DDQN by noise alone."""
+    noise = 0.0 if contender == "DDQN" else 0.3 * rng.normal()
+    if contender == "AVG-uniform":
+        return noise + (1.0 if env in STOCHASTIC else -1.0)
+    if contender == "SAMPLE" and env in TAILS:
+        return noise + 0.5
+    if contender == "CV" and env in STOCHASTIC:
+        return noise + 0.8
+    return noise
+
+
+def test_verdicts_and_advice_on_known_rows() -> None:
+    scores = Scores(frame(known))
+    found = {each.name: each for each in judged(scores)}
+    assert {name: each.holds for name, each in found.items()} == {
+        "H1": True, "H2": True, "H3": False, "H4": True,
+    }  # fmt: skip
+    assert found["H1"].gain.value == pytest.approx(1.0, abs=0.25)
+    assert found["H3"].gain.value == pytest.approx(-1.0, abs=0.4)
+    assert found["H4"].gain.value == pytest.approx(0.3, abs=0.15)
+    assert "AVG-uniform" not in above_everywhere(scores)
+    said = {each.situation: each for each in advice(scores)}
+    assert said["stochastic, none rare and large"].contender == "AVG-uniform"
+    assert set(said["stochastic, none rare and large"].better) == {"AVG-uniform", "CV"}
+    assert said["deterministic"].better == ()
+
+
+def test_tables_and_figures_of_known_rows() -> None:
+    found = frame(known)
+    cells = {(r["contender"], r["metric"]): r["ours"] for r in tables.summary_rows(found)}
+    assert cells["DDQN", "IQM"].startswith(("0.0", "−0.0", "0.1", "−0.1"))
+    assert float(cells["AVG-uniform", "IQM"].split()[0]) > 0.5
+    assert cells["PER", "tilt"] == "0.100" and cells["PER", "value error / DDQN's"] == "1.00"
+    said = {(r["situation"], r["metric"]): r["ours"] for r in tables.advice_rows(found)}
+    assert said["deterministic", "use"].startswith("DDQN (largest: ")
+    heat = tables.grid(found)
+    assert heat is not None and len(heat.panels[0].cells) == len(CONTENDERS) - 1  # type: ignore[union-attr]
+    curves = tables.profiles(found)
+    assert curves is not None and len(curves.panels[0].curves) == len(tables.PROFILED)  # type: ignore[union-attr]
+    by_env = tables.environment_rows(found)
+    assert len({(r["env"], r["contender"]) for r in by_env}) == len(ENVS) * len(CONTENDERS)
+
+
+def test_what_is_not_whole_is_not_judged() -> None:
+    some = frame(known).filter(pl.col("seed") < 1019)
+    assert judged(Scores(some)) == [] and advice(Scores(some)) == []
+    assert tables.summary_rows(some) == [] and tables.grid(some) is None
+
+
+def test_a_run_is_measured() -> None:
+    run = main_runs(Choice(envs=("Chain",), methods=("PER",), settings={"steps": 4_000}))[0]
+    assert isinstance(run.config, TabularConfig)
+    result = BenchJob()(run.config)
+    assert result.diagnostics["step"].tolist()[-1] == 4_000 - 4_000 % run.config.diagnostics_every
+    assert (result.diagnostics["tilt"] == 0).all(), "a deterministic world cannot be tilted"
+    assert ((result.diagnostics["entropy"] > 0) & (result.diagnostics["entropy"] <= 1)).all()
+
+
+def test_tilt_of_known_counts() -> None:
+    """Group 0 has outcomes 9 : 1 and is replayed 5 : 5, 10 times; group 1 as it came, 30 times."""
+    came = np.array([9.0, 1.0, 2.0, 2.0])
+    replayed = np.array([5.0, 5.0, 15.0, 15.0])
+    assert outcome_tilt(np.stack([came, replayed]), 2) == pytest.approx(0.4 * 10 / 40)
+    assert np.isnan(outcome_tilt(np.stack([came, came * 0]), 2))
