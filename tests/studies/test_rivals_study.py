@@ -117,8 +117,13 @@ def known(contender: str, env: str, rng: np.random.Generator) -> float:
     return noise
 
 
-def test_verdicts_and_advice_on_known_rows() -> None:
-    scores = Scores(frame(known))
+@pytest.fixture(scope="module")
+def known_rows() -> pl.DataFrame:
+    return frame(known)
+
+
+def test_verdicts_and_advice_on_known_rows(known_rows: pl.DataFrame) -> None:
+    scores = Scores(known_rows)
     found = {each.name: each for each in judged(scores)}
     assert {name: each.holds for name, each in found.items()} == {
         "H1": True, "H2": True, "H3": False, "H4": True,
@@ -133,8 +138,8 @@ def test_verdicts_and_advice_on_known_rows() -> None:
     assert said["deterministic"].better == ()
 
 
-def test_tables_and_figures_of_known_rows() -> None:
-    found = frame(known)
+def test_tables_and_figures_of_known_rows(known_rows: pl.DataFrame) -> None:
+    found = known_rows
     cells = {(r["contender"], r["metric"]): r["ours"] for r in tables.summary_rows(found)}
     assert cells["DDQN", "IQM"].startswith(("0.0", "−0.0", "0.1", "−0.1"))
     assert float(cells["AVG-uniform", "IQM"].split()[0]) > 0.5
@@ -149,14 +154,16 @@ def test_tables_and_figures_of_known_rows() -> None:
     assert len({(r["env"], r["contender"]) for r in by_env}) == len(ENVS) * len(CONTENDERS)
 
 
-def test_what_is_not_whole_is_not_judged() -> None:
-    some = frame(known).filter(pl.col("seed") < 1019)
+def test_what_is_not_whole_is_not_judged(known_rows: pl.DataFrame) -> None:
+    some = known_rows.filter(pl.col("seed") < 1019)
     assert judged(Scores(some)) == [] and advice(Scores(some)) == []
     assert tables.summary_rows(some) == [] and tables.grid(some) is None
 
 
 def test_a_run_is_measured() -> None:
-    run = main_runs(Choice(envs=("Chain",), methods=("PER",), settings={"steps": 4_000}))[0]
+    run = main_runs(Choice(envs=("BlindCliffWalk",), methods=("PER",), settings={"steps": 4_000}))[
+        0
+    ]
     assert isinstance(run.config, TabularConfig)
     result = BenchJob()(run.config)
     assert result.diagnostics["step"].tolist()[-1] == 4_000 - 4_000 % run.config.diagnostics_every
