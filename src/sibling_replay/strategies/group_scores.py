@@ -26,8 +26,11 @@ class Sums(NamedTuple):
 def sums_of(groups: I64, values: F64) -> Sums:
     """Sums of values, given the group of each."""
     found, place = np.unique(groups, return_inverse=True)
-    total, squares = np.bincount(place, values), np.bincount(place, values**2)
-    return Sums(found, np.bincount(place).astype(np.float64), total, squares)
+    count, total, squares = (
+        np.asarray(np.bincount(place, each), dtype=np.float64)
+        for each in (np.ones(values.size), values, values**2)
+    )
+    return Sums(found, count, total, squares)
 
 
 def sums_after(view: View, column: str, slots: I64, values: F64) -> Sums:
