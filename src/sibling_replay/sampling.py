@@ -114,7 +114,7 @@ class Sampling(ABC):
         if type(candidates) is not Batch:
             raise TypeError(f"expected the batch to select from, not {candidates!r}")
         if candidates.plan.source is not self._source:
-            self._accept_earlier(candidates)
+            raise ValueError("this batch was not drawn from this buffer as it is now")
         size = whole_number("batch_size", batch_size)
         if not 1 <= size <= self._largest_batch:
             raise ValueError(f"batch_size must be from 1 to {self._largest_batch}, got {size}")

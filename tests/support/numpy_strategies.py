@@ -95,6 +95,7 @@ class NumPyAverage(NumPyModel):
     needs = Needs(groups=True, other_outcomes=True, averages=True)
     max_siblings: int | None = None
     update_all_siblings: bool = False
+    of: str = "targets"
 
     def averaged(self, view, anchor, stream):
         """The slots to average over."""

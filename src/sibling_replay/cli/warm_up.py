@@ -12,11 +12,14 @@ import numpy as np
 from sibling_replay.buffer import ReplayBuffer
 from sibling_replay.first_use import NOTICE
 from sibling_replay.grouping import Auto, Downscale, FittableMap, Grid, KMeans, SimHash
+from sibling_replay.replay.arrays import F64
 from sibling_replay.replay.memory import append
 from sibling_replay.replay.payload import Field
 from sibling_replay.running.display import duration
 from sibling_replay.slot_sampler import SlotSampler
 from sibling_replay.strategies import (
+    ControlVariate,
+    GroupPrioritized,
     Prioritized,
     RankBased,
     SiblingAverage,
@@ -40,6 +43,9 @@ _STRATEGIES: dict[str, Strategy] = {
     "SiblingAverage, every sibling": SiblingAverage(update_all_siblings=True),
     "SiblingAverage of two": SiblingAverage(max_siblings=2),
     "SiblingAverage of two, both": SiblingAverage(max_siblings=2, update_all_siblings=True),
+    # Those in NumPy share the kernels behind a view, and these use all of them.
+    "ControlVariate": ControlVariate(alpha=0.6),
+    "GroupPrioritized, averages": GroupPrioritized(trains="average"),
 }
 _MAPS: dict[str, FittableMap] = {
     "Grid": Grid(2),
@@ -116,7 +122,7 @@ def _use_buffer(strategy: Strategy) -> None:
         buffer.add(step % 2, 0, 0.0, step % 3, False, False)
     batch = buffer.sample(_SIZE, 0.4)
     batch.average(batch.outcomes.reward)
-    buffer.update_priorities(batch, np.ones(_SIZE))
+    buffer.update_priorities(batch, np.ones(_SIZE), **_signals(strategy))
     buffer.check_valid()
     buffer.load_state_dict(buffer.state_dict())
 
@@ -128,6 +134,10 @@ def _use_dqn(strategy: Strategy) -> None:
     model.evaluate(1)
 
 
+def _signals(strategy: Strategy) -> dict[str, F64]:
+    return {name: np.ones(_SIZE) for name in strategy.needs.signals}
+
+
 def _use_sampler(strategy: Strategy) -> None:
     sampler = SlotSampler(8, strategy, seed=0)
     slots = np.arange(6)
@@ -137,8 +147,8 @@ def _use_sampler(strategy: Strategy) -> None:
     batch = sampler.sample(_SIZE, 0.4)
     if strategy.needs.averages:
         batch.average(np.ones(batch.outcomes.slots.size))
-    sampler.update_priorities(batch, np.ones(_SIZE))
-    if not strategy.needs.averages:
+    sampler.update_priorities(batch, np.ones(_SIZE), **_signals(strategy))
+    if not (strategy.needs.averages or strategy.needs.signals):
         sampler.update_slots(batch.slots, np.ones(_SIZE), sampler.clock)
 
 

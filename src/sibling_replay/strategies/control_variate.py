@@ -31,7 +31,11 @@ class ControlVariate(Strategy):
     alpha: float = 0.0
     lam: float = 0.5
     needs: ClassVar[Needs] = Needs(
-        groups=True, shifts=True, signals=("target",), columns={"target": np.nan}
+        groups=True,
+        other_outcomes=True,  # by way of c
+        shifts=True,
+        signals=("target",),
+        columns={"target": np.nan},
     )
 
     def __post_init__(self) -> None:

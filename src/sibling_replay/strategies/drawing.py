@@ -11,7 +11,8 @@ from sibling_replay.strategies.view import Stream, View
 
 def uniform_slots(view: View, size: int, stream: Stream) -> I64:
     """Slots with an entry, each equally likely, independently."""
-    return view.slots[(stream.take(size) * view.size).astype(np.int64)]
+    places = (stream.take(size) * view.size).astype(np.int64)
+    return places if view.in_order else view.slots[places]  # in a ring the first slots are filled
 
 
 def slots_by_mass(view: View, size: int, stream: Stream) -> I64:

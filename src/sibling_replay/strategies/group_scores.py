@@ -27,7 +27,8 @@ def sums_of(groups: I64, values: F64) -> Sums:
     """Sums of values, given the group of each."""
     found, place = np.unique(groups, return_inverse=True)
     count, total, squares = (
-        np.bincount(place, each).astype(np.float64) for each in (None, values, values**2)
+        np.asarray(np.bincount(place, each), dtype=np.float64)
+        for each in (np.ones(values.size), values, values**2)
     )
     return Sums(found, count, total, squares)
 

@@ -8,6 +8,18 @@ import pytest
 from gymnasium import spaces
 from sb3_kit import parameters, small_model
 
+from sibling_replay import (
+    LAP,
+    AgeDecayed,
+    Combined,
+    ControlVariate,
+    ExpectedTD,
+    GroupPrioritized,
+    LaBER,
+    ReLo,
+    SiblingAverage,
+    Stratified,
+)
 from sibling_replay.integrations.sb3 import SiblingDQN, SiblingReplayBuffer
 from support.numpy_strategies import NumPyAverage
 from support.outside import (
@@ -106,3 +118,40 @@ def test_what_sb3_cannot_give_is_refused():
         )
 
     check_refused("SB3", make, gives={"averages", "signed"})
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        LAP(),
+        Stratified(),
+        ExpectedTD(),
+        GroupPrioritized(trains="average"),
+        Combined(),
+        AgeDecayed(decay=0.01),
+    ],
+    ids=lambda strategy: strategy.name,
+)
+def test_methods_from_elsewhere_train(strategy):
+    model = small_model(
+        strategy, "FrozenLake-v1", loss="pal" if strategy == Combined() else "huber"
+    )
+    before = parameters(model)
+    model.learn(150)
+    assert model._n_updates > 0 and not np.array_equal(parameters(model), before)
+    assert model.replay_buffer.storage.check_valid() == (True, "")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "sentence"),
+    [
+        (ReLo(), "SB3 hands back TD errors alone; ReLo needs target_error"),
+        (LaBER(), "SB3 trains on what is drawn; LaBER draws 4 candidates"),
+        (SiblingAverage(of="residuals"), "SB3 has no values of other entries"),
+        (ControlVariate(), "SB3 computes each target itself; ControlVariate adds"),
+    ],
+    ids=lambda each: getattr(each, "name", ""),
+)
+def test_methods_that_need_more_than_sb3_gives_are_refused(strategy, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        small_model(strategy, "FrozenLake-v1")
