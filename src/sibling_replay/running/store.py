@@ -35,6 +35,7 @@ SCHEMA = 2  # of the row; raise it when a column changes its meaning
 READ = (1, SCHEMA)
 SUFFIX = ".parquet"
 CURVE = ("eval_step", "eval_episode", "eval_return", "eval_success")
+_FIRST = ("run", "study", "kind")  # columns of a frame
 DIAGNOSTIC = "diagnostic/"  # prefix of a diagnostic's list column
 
 _DTYPES: dict[Any, pl.DataType] = {
@@ -115,7 +116,12 @@ def _as_present(frame: pl.DataFrame) -> pl.DataFrame:
         frame = frame.drop("eval_interval")
     if frame.schema.get("hidden") == pl.String:  # what the first runs of `keys` call their layers
         frame = frame.rename({"hidden": "hidden_layers"})
-    return _with_younger(frame)
+    return _in_order(_with_younger(frame))
+
+
+def _in_order(frame: pl.DataFrame) -> pl.DataFrame:
+    """Columns in one order, whatever the rows they came with."""
+    return frame.select(sorted(frame.columns, key=lambda name: (name not in _FIRST, name)))
 
 
 def _with_younger(frame: pl.DataFrame) -> pl.DataFrame:
@@ -254,7 +260,7 @@ def load_runs(root: Path, studies: Sequence[str] = ()) -> pl.DataFrame:
         kinds.setdefault(kind, []).append(row)
     if not kinds:
         raise _nothing(root, studies)
-    return _stack([_as_present(_stack(rows)) for rows in kinds.values()])
+    return _in_order(_stack([_as_present(_stack(rows)) for rows in kinds.values()]))
 
 
 def _nothing(root: Path, studies: Sequence[str]) -> StoreError:
