@@ -324,3 +324,13 @@ def test_two_updates_a_step_are_two_updates() -> None:
 def test_losses_that_are_none_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="loss must be one of mse, huber, huber:K, pal, pal:ALPHA"):
         paper_config("TwoChains", "DDQN", 0, loss=text)
+
+
+def test_means_of_residuals_are_those_of_targets_where_groups_are_exact() -> None:
+    runs = []
+    for of in ("targets", "residuals"):
+        config = paper_config("TwoChains", "AVG", 3, steps=400, options=f"of={of}")
+        run, draws = new_run(config)
+        advance(run, draws, 400, False)
+        runs.append(run.network.theta)
+    np.testing.assert_array_equal(*runs)

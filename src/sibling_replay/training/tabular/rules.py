@@ -6,6 +6,7 @@ As in `strategies.recipe`, compiled code branches on codes, never on strategies.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sibling_replay.strategies.recipe import (
@@ -62,6 +63,8 @@ class TableRule(NamedTuple):
 
 def rule_of(strategy: Any) -> TableRule | None:
     """How a strategy is carried out in tables; None if it cannot be."""
+    if getattr(strategy, "of", "targets") == "residuals":
+        strategy = replace(strategy, of="targets")  # equal where groups are exact
     if strategy.name in _RIVALS:
         return _RIVALS[strategy.name](strategy)
     return None if strategy.recipe is None else TableRule(strategy.recipe)
@@ -103,4 +106,4 @@ _RIVALS: dict[str, Callable[[Any], TableRule | None]] = {
         else TableRule(_PLAIN)
     ),
 }
-"""By the strategy's name. Where groups are exact, means of targets and of residuals are equal."""
+"""By the strategy's name."""
