@@ -54,10 +54,10 @@ def gain(
         raise ValueError("the yardstick does not vary over seeds in some environment: no unit")
     apart = ((ours - start) - share * (theirs - start)) / deviation
     n, tasks = apart.shape
-    found = np.empty(RESAMPLES)
-    for i in range(RESAMPLES):
-        rows = rng.integers(n, size=(n, tasks))
-        found[i] = np.take_along_axis(apart, rows, axis=0).mean()
+    sums = np.zeros(RESAMPLES)
+    for task in range(tasks):  # an environment at a time: all at once would take gigabytes
+        sums += apart[rng.integers(n, size=(RESAMPLES, n)), task].mean(axis=1)
+    found = sums / tasks
     tail = 100 * (1.0 - CONFIDENCE) / 2
     low, high = np.percentile(found, [tail, 100 - tail])
     p = (1 + np.count_nonzero(found <= 0.0)) / (RESAMPLES + 1)
