@@ -221,7 +221,7 @@ def test_failing_run_fails_the_command_at_the_end(tmp_path, capsys, monkeypatch)
         (("reproduce", "exact", "--env", "TwoChain"), "choose from OutlierBandit, TwoChains"),
         (("reproduce", "exact", "--method", "SAMPEL"), "choose from DDQN, PER, SAMPLE"),
         (("reproduce", "grid", "--seeds", "-1"), "seed must be an int >= 0, got -1"),
-        (("reproduce", "everything"), "choose from exact, grid, keys, minatar"),
+        (("reproduce", "everything"), "choose from exact, grid, keys, learning, minatar"),
         (("reproduce", "exact", "--workers", "0"), "workers must be at least 1"),
         (("reproduce", "exact", "--address", "auto"), "needs --backend ray"),
         (("train", "--env", "TwoChain", "--method", "PER"), "choose from OutlierBandit, TwoChains"),

@@ -59,6 +59,8 @@ def train(
     hidden: Annotated[str | None, by_default("the paper's", "UNITS")] = None,
     grad_clip: PaperFloat = None,
     update_all_siblings: PaperBool = None,
+    loss: Annotated[str | None, by_default("mse", "LOSS")] = None,
+    updates_a_step: Annotated[int | None, by_default("1", "INT")] = None,
     set: Annotated[tuple[str, ...], by_default("none", "NAME=VALUE [NAME=VALUE ...]")] = (),
     runs: Runs = Path("runs"),
 ) -> int:
@@ -108,6 +110,8 @@ def train(
         hidden: Units in each of the two hidden layers (paper: 64), or, where there is no table, of
             any layers, as in 256-128-64.
         grad_clip: Largest gradient norm (paper: 10).
+        loss: mse (paper: mse), huber, huber:K, pal or pal:ALPHA.
+        updates_a_step: Replay updates after every environment step, with a table (paper: 1).
         update_all_siblings: AVG only: refresh every sibling used, not only the anchor
             (paper: false / true / true).
     """
@@ -170,7 +174,7 @@ def _without_table(
     learner: str | None,
     others: Sequence[str],
 ) -> RunConfig:
-    for name in ("eval_every_episodes", "update_all_siblings"):
+    for name in ("eval_every_episodes", "update_all_siblings", "updates_a_step"):
         if name in given:
             raise ValueError(
                 f"--{name.replace('_', '-')} is for environments with a transition table, and "

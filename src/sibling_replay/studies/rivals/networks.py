@@ -127,7 +127,7 @@ NetworkStudy.sections = (
         "Siblings by key maps: do averages still help where they mix targets of unlike states?",
         (
             TableEntry(
-                "rivals-networks", "Not in the paper", "CartPole and Acrobot",
+                "rivals-networks-results", "Not in the paper", "CartPole and Acrobot",
                 "Mean ± standard error over seeds 2000-2009; * marks intervals, simultaneous over "
                 "the contenders of a cell, without zero. G/N: groups per entry at the end.",
                 RunNeeds(NAME, lambda: declared_runs(Choice())), _table,
