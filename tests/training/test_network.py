@@ -57,7 +57,6 @@ def random_batch(rng: np.random.Generator, dtype: Any, terms: int) -> TableBatch
         uniforms=empty,
         targets=np.zeros(ROWS, dtype),
         aside=np.zeros(ROWS, dtype),
-        spread=np.zeros(ROWS),
         shift=np.zeros(ROWS, dtype),
         chosen=np.zeros(ROWS, np.int64),
     )

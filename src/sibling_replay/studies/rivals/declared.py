@@ -27,6 +27,11 @@ Neutral ground: the settings of the bench's own environments were chosen by what
 these two are no part of H2; two environments take their place in which no method had been seen when
 this was written, Chain and FrozenLake 4x4 with a mean-preserving tail on every reward.
 
+What else had been seen: to try the machinery, every contender but LABER once, with seed 3, on
+ConalBandit and FrozenLake 4x4 (where averages came out ahead), and the shortlist of
+`sibling-replay bench` for 5,000 steps on NoisyGridworld, seeds 0-2. Nothing was changed after that
+but what RANK costs: it ranks every 1,000 updates instead of every 100.
+
 Beside the score: the mean return of the last fifth of a run, the error of values against the exact
 Q*, the entropy of what is replayed over groups, how far replay within groups is tilted from what
 came, and the cost of a step.

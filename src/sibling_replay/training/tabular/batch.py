@@ -109,7 +109,6 @@ class TableBatch(NamedTuple):
     uniforms: NDArray[np.float64]  # [B times what a row takes, and a second stage's]
     targets: NDArray[Any]  # [B]
     aside: NDArray[Any]  # [B] errors against the target network's own values
-    spread: NDArray[np.float64]  # [B] variance of the targets that a mean was taken over
     shift: NDArray[Any]  # [B] added to the errors in the loss
     chosen: NDArray[np.int64]  # [B] how often the second stage chose a row
 
@@ -175,7 +174,6 @@ def new_batch(wanted: int, rule: TableRule, width: int, dtype: DTypeLike) -> Tab
         uniforms=np.zeros(size * rule.uniforms + second),
         targets=np.zeros(size, dtype),
         aside=np.zeros(size, dtype),
-        spread=np.zeros(size),
         shift=np.zeros(size, dtype),
         chosen=np.zeros(size, np.int64),
     )
@@ -287,16 +285,14 @@ def _note(memory, batch, rule, alpha, epsilon):
         if rule.recipe.refreshed == REMEMBERED:
             note(kept, memory.noted, batch.slots[b], group, np.float64(batch.targets[b]))
             continue
-        mean, variance = np.float64(batch.td[b]), batch.spread[b]
+        mean, square = np.float64(batch.td[b]), 0.0
         if not whole:
             note(kept, memory.noted, batch.slots[b], group, mean)
             count = kept.sums[COUNT, group]
             mean = kept.sums[SUM, group] / count
-            variance = max(kept.sums[SQUARES, group] / count - mean * mean, 0.0)
-        members = index.vec[group, 0]
-        aside = np.float64(batch.aside[b])
-        score = score_of(rule.score, mean, aside, variance, members, rule.members, epsilon)
-        set_score(kept, rule.kappa, alpha, group, members, score)
+            square = max(kept.sums[SQUARES, group], 0.0) / count
+        score = score_of(rule.score, mean, square, epsilon)
+        set_score(kept, rule.kappa, alpha, group, index.vec[group, 0], score)
 
 
 @njit(**_KERNEL)

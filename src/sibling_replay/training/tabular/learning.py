@@ -52,7 +52,6 @@ def evaluate_batch(net, outcomes, batch, rule, loss):
 
     for b in range(size):
         mean = dtype(0)
-        square = 0.0
         for term in range(batch.starts[b], batch.starts[b + 1]):
             outcome = batch.outcomes[term]
             y = outcomes.reward[outcome]
@@ -61,13 +60,11 @@ def evaluate_batch(net, outcomes, batch, rule, loss):
                 action = first_largest(net.values[net.row_of[state]])
                 y += outcomes.discount[outcome] * net.target[state, action]
             mean += dtype(batch.shares[term]) * y
-            square += batch.shares[term] * np.float64(y) ** 2
         state = batch.groups[b] // n_actions
         action = batch.groups[b] % n_actions
         batch.td[b] = mean - net.values[net.row_of[state], action]
         batch.targets[b] = mean
         batch.aside[b] = mean - net.target[state, action]
-        batch.spread[b] = max(square - np.float64(mean) ** 2, 0.0)
     if rule.candidates > 1:
         _choose(batch, size // rule.candidates, rule.least)
     net.d_values[:trained] = dtype(0)

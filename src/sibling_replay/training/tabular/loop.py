@@ -265,7 +265,7 @@ def _update(run):
 
 @njit(**_ENTRY)
 def _rescore(run):
-    """Scores of all groups by present values: mean and variance of the targets of their entries."""
+    """Scores of all groups by present values: the errors that all of their entries have now."""
     rule, kept, counts = run.settings.rule, run.memory.kept, run.memory.counts
     values, target, outcomes = run.curve.values, run.network.target, run.outcomes
     all_values(run.network, values)
@@ -278,23 +278,15 @@ def _rescore(run):
         members = run.memory.entries.vec[group, 0]
         if members == 0:
             continue
+        state, action = group // n_actions, group % n_actions
         mean = square = 0.0
         for outcome in range(group * width, (group + 1) * width):
             if counts[outcome] > 0:
-                y = np.float64(outcomes.reward[outcome])
-                y += outcomes.discount[outcome] * beyond[outcomes.next_state[outcome]]
-                mean += counts[outcome] / members * y
-                square += counts[outcome] / members * y * y
-        state, action = group // n_actions, group % n_actions
-        score = score_of(
-            rule.score,
-            mean - values[state, action],
-            mean - target[state, action],
-            max(square - mean * mean, 0.0),
-            members,
-            rule.members,
-            run.settings.epsilon,
-        )
+                error = np.float64(outcomes.reward[outcome]) - values[state, action]
+                error += outcomes.discount[outcome] * beyond[outcomes.next_state[outcome]]
+                mean += counts[outcome] / members * error
+                square += counts[outcome] / members * error * error
+        score = score_of(rule.score, mean, square, run.settings.epsilon)
         set_score(kept, rule.kappa, run.settings.alpha, group, members, score)
 
 

@@ -33,11 +33,9 @@ SCORED, REMEMBERED = range(5, 7)
 # target network to the online one, relu(d^2 - d'^2) + epsilon.
 OF_ERROR, LOSS_DROP = range(2)
 
-# What a group's score is made of, d being the mean error over its members: |d|; the root of
-# d^2 + tau^2 with the variance of a mean of K members; of relu(d^2 - variance of the mean); of
-# relu(d^2 - d'^2), d' against the target network.
-MEAN, NEYMAN, SHRUNK, GROUP_DROP = range(4)
-SCORES = {"mean": MEAN, "neyman": NEYMAN, "shrunk": SHRUNK, "relo": GROUP_DROP}
+# What a group's score is made of: |mean error| of its members, or their root mean square.
+MEAN, NEYMAN = range(2)
+SCORES = {"mean": MEAN, "neyman": NEYMAN}
 
 
 class TableRule(NamedTuple):
@@ -49,7 +47,6 @@ class TableRule(NamedTuple):
     score: int = MEAN
     kappa: float = 0.0
     rescored_every: int = 0  # updates from one rescoring of all groups to the next; 0: never
-    members: int = 0  # K of NEYMAN; 0: the whole group
     candidates: int = 1  # rows drawn for each that is trained
     least: float = 0.0  # added to |d| where trained rows are chosen among candidates
     pull: float = 0.0  # lambda of the control variate
@@ -72,7 +69,7 @@ def rule_of(strategy: Any) -> TableRule | None:
 
 def _group_prioritized(strategy: Any) -> TableRule | None:
     whole = strategy.trains == "average"
-    if whole and strategy.k is not None:
+    if strategy.score not in SCORES or (whole and (strategy.k, strategy.score) != (None, "mean")):
         return None
     return TableRule(
         Recipe(trained=GROUP_MEAN if whole else ANCHOR, weights=LEAF, refreshed=SCORED),
@@ -80,7 +77,6 @@ def _group_prioritized(strategy: Any) -> TableRule | None:
         score=SCORES[strategy.score],
         kappa=strategy.kappa,
         rescored_every=strategy.rescore_every,
-        members=0 if whole else 1,
     )
 
 

@@ -11,7 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sibling_replay.replay.tree import new_tree, raise_sum
-from sibling_replay.training.tabular.rules import GROUP_DROP, MEAN, NEYMAN
+from sibling_replay.training.tabular.rules import NEYMAN
 
 _KERNEL: dict[str, Any] = {
     "cache": True,
@@ -71,6 +71,8 @@ def note(kept, noted, slot, group, value):
         kept.sums[COUNT, group] -= 1.0
         kept.sums[SUM, group] -= old
         kept.sums[SQUARES, group] -= old * old
+        if kept.sums[COUNT, group] == 0.0:  # exactly nothing, whatever rounding left
+            kept.sums[SUM, group] = kept.sums[SQUARES, group] = 0.0
     if abs(value) < np.inf:
         kept.sums[COUNT, group] += 1.0
         kept.sums[SUM, group] += value
@@ -78,14 +80,6 @@ def note(kept, noted, slot, group, value):
 
 
 @njit(**_KERNEL)
-def score_of(kind, mean, aside, variance, members, wanted, epsilon):
-    """The score of a group of so many members, whose errors have this mean and variance; `aside` is
-    the mean error against the target network."""
-    if kind == MEAN:
-        return abs(mean) + epsilon
-    if kind == NEYMAN:
-        k = members if wanted == 0 else min(wanted, members)
-        left = 1.0 - (k - 1) / (members - 1) if members > 1 else 0.0  # of members without others
-        return math.sqrt(mean * mean + max(variance, 0.0) / k * left) + epsilon
-    less = aside * aside if kind == GROUP_DROP else variance / members
-    return math.sqrt(max(mean * mean - less, 0.0)) + epsilon
+def score_of(kind, mean, square, epsilon):
+    """The score of a group whose members' errors have this mean and mean square."""
+    return (math.sqrt(square) if kind == NEYMAN else abs(mean)) + epsilon
