@@ -51,10 +51,17 @@ SHORT = {
     ("AVG-g2", "FrozenLake-H100/H300"),
     ("AVG-g4", "OutlierBandit"),
     ("RANK", "TwoChains"),
+    ("LAP", "TwoChains"),
+    ("RELO", "FrozenLake-H50"),
+    ("CER", "OutlierBandit"),
+    ("AGE", "TwoChains"),
+    ("CV", "TwoChains"),
 }
+# Rivals whose draws are by slot. (Draws by group go by the order of groups, which is not the same.)
+RIVALS = ("RANK", "LAP", "RELO", "CER", "AGE", "CV")
 PAIRS = [
     pytest.param(method, env, marks=[] if (method, env) in SHORT else [pytest.mark.long])
-    for method in (*METHODS, "RANK")
+    for method in (*METHODS, *RIVALS)
     for env in ENVIRONMENTS
 ]
 
@@ -78,7 +85,8 @@ def one_thread():
 
 @pytest.mark.parametrize(("method", "env"), PAIRS)
 def test_same_actions_same_slots_same_values(method: str, env: str) -> None:
-    config = paper_config(env, method, seed=3, **SETTINGS)
+    alpha = {"CV": 0.0}.get(method, 0.6)
+    config = paper_config(env, method, seed=3, alpha=alpha, **SETTINGS)
     run, draws = new_run(config, np.float64)
     groups = np.zeros(STEPS + 1, np.int64)
     slots = np.zeros((STEPS + 1, config.batch_size), np.int64)

@@ -55,7 +55,8 @@ class LaBER(Strategy):
     def select(self, td_errors: F64, size: int, stream: Stream) -> tuple[I64, F64]:
         chances = self.chances(td_errors)
         ends = np.cumsum(chances)
-        places = np.searchsorted(ends, stream.take(size) * ends[-1], side="right")
+        targets = (np.arange(size) + stream.take(size)) * (ends[-1] / size)  # stratified
+        places = np.searchsorted(ends, targets, side="right")
         weights = 1.0 / (chances.size * chances)  # mean(p) / p
         largest = {None: 1.0, "batch": weights[places].max(), "buffer": weights.max()}
         return places, weights[places] / largest[self.normalize]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sibling_replay.strategies.api import Draw, Needs, Strategy
+from sibling_replay.strategies.drawing import slots_by_group
 from sibling_replay.strategies.laws import Law
 from sibling_replay.strategies.registry import register
 from sibling_replay.strategies.view import Stream, View
@@ -23,8 +24,7 @@ class Stratified(Strategy):
     needs: ClassVar[Needs] = Needs(groups=True, scores=True)
 
     def draw(self, view: View, size: int, stream: Stream, beta: float) -> Draw:
-        groups = view.find_groups(stream.take(size) * view.group_total)
-        return Draw(slots=view.pick(groups, stream.take(size)))
+        return Draw(slots=slots_by_group(view, size, stream)[1])
 
     def law(self, view: View, size: int) -> Law:
         sizes = view.group_sizes(view.groups(view.slots))

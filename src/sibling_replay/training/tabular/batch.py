@@ -183,7 +183,7 @@ def new_batch(wanted: int, rule: TableRule, width: int, dtype: DTypeLike) -> Tab
 def draw(memory, batch, rule, live, newest, beta, rng):
     """Fill a batch from `live` entries; `newest` is the slot that was filled last."""
     recipe = rule.recipe
-    for i in range(batch.uniforms.size):
+    for i in range(1 if rule.anchors == NEWEST else 0, batch.uniforms.size):
         batch.uniforms[i] = rng.random()
     rows = Rows(
         batch.slots,
@@ -245,12 +245,12 @@ def _draw_by_age(batch, rule, live, newest, capacity):
 
 @njit(**_KERNEL)
 def _draw_by_group(memory, batch, recipe, live, beta):
-    """Groups by their leaves, then a uniform member."""
+    """Groups stratified over the tree of leaves, then a uniform member of each."""
     size = batch.slots.size
     kept, index = memory.kept, memory.entries
     means = np.empty(size)
     for b in range(size):
-        means[b] = batch.uniforms[b] * kept.tree[-1]
+        means[b] = (b + batch.uniforms[b]) * (kept.tree[-1] / size)
     find_leaves(kept.tree, kept.levels, means, batch.groups)
     pick_all(index, batch.groups, batch.uniforms[size:], batch.slots)
     for b in range(size):
