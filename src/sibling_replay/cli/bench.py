@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+import polars as pl
 from rich.table import Table
 
 from sibling_replay import terminal
@@ -16,10 +18,11 @@ from sibling_replay.cli.train import has_table, known_environment
 from sibling_replay.running import store
 from sibling_replay.running.display import duration
 from sibling_replay.running.runs import Run, spelt
-from sibling_replay.studies.own import OWN
+from sibling_replay.studies.own import OWN, OwnJob
 from sibling_replay.studies.rivals.declared import BY_NAME
 from sibling_replay.studies.rivals.shortlist import NAME, SHORTLIST, bench_rows, bench_run
 from sibling_replay.studies.study import Choice
+from sibling_replay.training.methods import draws_by_siblings
 
 _TRIAL = 3_000  # steps by which a run is timed
 
@@ -74,7 +77,7 @@ def bench(
     job = OWN.job(Choice(out=runs))
     todo = len(wanted) - len(store.finished(runs, wanted))
     if todo:
-        took = _timed(wanted[0], job)
+        took = _timed(wanted[0])
         total = duration(todo * wanted[0].config.steps * took / workers)
         say(f"{todo} runs of {wanted[0].config.steps:,} steps on {env}: some {total}, by "
             f"{took * 1e6:.0f} us a step of {names[0]}")  # fmt: skip
@@ -89,32 +92,28 @@ def bench(
 
 
 def _grouped(name: str) -> bool:
-    from sibling_replay.training.methods import draws_by_siblings
-
     return bool(draws_by_siblings(BY_NAME[name].method))
 
 
-def _timed(run: Run, job: object) -> float:
+def _timed(run: Run) -> float:
     """Seconds a step, after a run that compiles what is to be compiled."""
     config = replace(run.config, steps=min(_TRIAL, run.config.steps))
     seconds = 0.0
     for _ in range(2):
         began = time.monotonic()
-        type(job)()(config)  # type: ignore[operator]  # keeps no checkpoint
+        OwnJob()(config)  # keeps no checkpoint
         seconds = time.monotonic() - began
     return seconds / config.steps
 
 
 def _agreed() -> bool:
-    import sys
-
     if not sys.stdin.isatty():
         raise ValueError("nobody is there to ask: add --yes to begin")
     return input("begin? [y/N] ").strip().lower() in ("y", "yes")
 
 
-def _table(frame: object, names: list[str], env: str) -> Table:
-    rows = bench_rows(frame, names)  # type: ignore[arg-type]
+def _table(frame: pl.DataFrame, names: list[str], env: str) -> Table:
+    rows = bench_rows(frame, names)
     heads = list(dict.fromkeys(head for row in rows for head in row))
     table = Table(title=f"{env}: area under the curve of greedy returns, 95 % intervals")
     for head in heads:

@@ -1,0 +1,80 @@
+"""`sibling-replay bench`: what it runs, says, refuses, and what its table holds."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from sibling_replay.cli import main
+from sibling_replay.studies.rivals.declared import BY_NAME
+from sibling_replay.studies.rivals.shortlist import bench_rows, bench_run
+from sibling_replay.training.config import TabularConfig
+from sibling_replay.training.gym_config import GymConfig
+
+
+def bench(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main(["bench", *arguments])
+    return int(stop.value.code or 0)
+
+
+def test_it_runs_says_how_long_and_goes_on(tmp_path: Path, capsys) -> None:
+    shared = ("--env", "Chain", "--steps", "1500", "--method", "DDQN", "CV", "--yes")
+    assert bench(*shared, "--seeds", "2", "--runs", str(tmp_path)) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"4 runs of 1,500 steps on Chain: some .*, by \d+ us a step of DDQN", said)
+    assert "4 done, 0 already there, 0 failed" in said
+    assert bench(*shared, "--seeds", "3", "--runs", str(tmp_path)) == 0
+    said = capsys.readouterr().out
+    assert "2 runs of 1,500 steps" in said and "2 done, 4 already there" in said
+    for word in ("minus DDQN", "beats DDQN", "shown", "control variate"):
+        assert word in re.sub(r"\s+", " ", said), word
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--env", "Chain", "--seeds", "1"), "--seeds must be at least 2"),
+        (("--env", "Chain", "--method", "DDQN"), "at least two contenders"),
+        (("--env", "Chain", "--method", "DDQN", "DDQN"), "each once"),
+        (("--env", "Chain", "--method", "DDQN", "MAGIC"), "unknown method 'MAGIC'"),
+        (("--env", "Chain", "--key", "grid:4"), "groups of Chain are exact"),
+        (("--env", "Nowhere-v0"), "Nowhere-v0"),
+        (("--env", "Chain", "--steps", "1500"), "add --yes to begin"),
+    ],
+)
+def test_wrong_use_is_told(
+    arguments: tuple[str, ...], message: str, tmp_path: Path, capsys
+) -> None:
+    assert bench(*arguments, "--runs", str(tmp_path)) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.rglob("*.parquet")), "nothing was run"
+
+
+def test_a_contender_with_and_without_a_table() -> None:
+    table = bench_run("Chain", BY_NAME["AVG-uniform"], 3, True, steps=800).config
+    assert isinstance(table, TabularConfig) and (table.method, table.alpha) == ("AVG", 0.0)
+    assert (table.steps, table.beta_updates, table.epsilon_decay_steps) == (800, 800, 400)
+    network = bench_run("CartPole-v1", BY_NAME["AVG-uniform"], 3, False, steps=800).config
+    assert isinstance(network, GymConfig) and network.method == "AVG-g8"
+    assert (network.key, network.alpha, network.beta_updates) == ("auto", 0.0, 800)
+    plain = bench_run("CartPole-v1", BY_NAME["PER"], 3, False).config
+    assert isinstance(plain, GymConfig) and plain.key == ""
+
+
+def test_rows_say_what_is_shown_and_what_is_not() -> None:
+    """PER is 2 below DDQN in every seed but for a little noise; CV is level with it."""
+    rng = np.random.default_rng(0)
+    rows = [
+        {"run": f"bench/Chain/X/{name}/seed={seed}", "seed": seed,
+         "auc_return": 10.0 + seed - 2.0 * (name == "PER") + 0.1 * rng.normal()}
+        for seed in range(6) for name in ("DDQN", "PER", "CV")
+    ]  # fmt: skip
+    found = {row["contender"]: row for row in bench_rows(pl.DataFrame(rows), ("DDQN", "PER", "CV"))}
+    assert found["PER"]["shown"] == "below" and found["CV"]["shown"] == "no difference"
+    gap = float(found["PER"]["minus DDQN"].split()[0])
+    assert gap == pytest.approx(-2.0, abs=0.2) and "shown" not in found["DDQN"]
