@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 HOSTS := sb3 torchrl tianshou rllib
 
 .PHONY: help install reproduce report test test-long test-ray test-browser test-integrations lint bench bench-train bench-minatar \
-	bench-hosts bench-keys golden clean $(HOSTS:%=test-%)
+	bench-hosts bench-keys golden works clean $(HOSTS:%=test-%)
 
 help:
 	@echo "make reproduce   the paper's OutlierBandit and TwoChains comparison, beside the published numbers"
@@ -18,6 +18,7 @@ help:
 	@echo "make test-browser  the report in a real Chromium (installs Debian's if it is missing)"
 	@echo "make test-integrations  the adapters against the real SB3, TorchRL, Tianshou and RLlib"
 	@echo "make golden      every recorded draw, weight and value again, bit for bit"
+	@echo "make works       docs/works.md, what trains where, from the tests that show it"
 	@echo "make lint        ruff and mypy"
 	@echo "make bench       our buffer beside cpprb, Tianshou and TorchRL (builds their environments)"
 	@echo "make bench-train the compiled trainers beside their floors, the torch trainer and SB3"
@@ -80,6 +81,14 @@ test-integrations: $(HOSTS:%=test-%)
 
 $(HOSTS:%=test-%): test-%: $(VENV)-%/installed
 	$(VENV)-$*/bin/python -m pytest tests/integrations/$*
+
+# The table of what works where, written anew by the tests that show it.
+works: export WRITE_WORKS = 1
+works: install $(VENV)-sb3/installed $(VENV)-tianshou/installed
+	$(BIN)/python -m pytest tests/test_works.py
+	$(VENV)-sb3/bin/python -m pytest tests/integrations/sb3/test_sb3_works.py
+	$(VENV)-tianshou/bin/python -m pytest tests/integrations/tianshou/test_tianshou_works.py \
+		tests/integrations/tianshou/test_tianshou_control.py
 
 golden: install
 	$(BIN)/python tests/golden/record.py compare

@@ -34,6 +34,8 @@ ROWS: list[set[str]] = [
         "cells",
         "draw_statistics",
         "sampling",
+        "n_step",
+        "saved_buffer",
         "buffer",
         "slot_sampler",
         "slot_values",

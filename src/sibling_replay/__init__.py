@@ -12,6 +12,7 @@ from sibling_replay.buffer import ReplayBuffer
 from sibling_replay.checkpoint import StateError
 from sibling_replay.grouping.key_map import KeyMap
 from sibling_replay.replay.batch import Batch, Outcomes
+from sibling_replay.replay.parts import Parts
 from sibling_replay.replay.payload import Field
 from sibling_replay.slot_sampler import SlotSampler
 from sibling_replay.strategies import (
@@ -71,6 +72,7 @@ __all__ = [
     "Law",
     "Needs",
     "Outcomes",
+    "Parts",
     "Prioritized",
     "RankBased",
     "ReLo",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 import weakref
 from collections.abc import Callable, Mapping
@@ -10,42 +9,21 @@ from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from sibling_replay.checkpoint import (
-    KEYS_WITHOUT_ACTION,
-    SCHEMA_VERSION,
-    StateError,
-    read_state,
-    rebuilt,
-    write_state,
-)
 from sibling_replay.draw_statistics import DrawStatistics
 from sibling_replay.grouping.auto import KeyChoice
-from sibling_replay.grouping.key_map import Key, KeyFunction, KeyMap, PerRow, as_key
-from sibling_replay.keying import (
-    Fitting,
-    Keying,
-    SavedMap,
-    refuse_mixed_actions,
-    saved_map,
-    take_saved_map,
-    words_of_key,
-)
+from sibling_replay.grouping.key_map import Key, KeyFunction, KeyMap, as_key
+from sibling_replay.keying import Fitting, Keying, refuse_mixed_actions, words_of_key
+from sibling_replay.n_step import n_step_of, with_discount
 from sibling_replay.replay.arrays import I64
 from sibling_replay.replay.batch import Batch
 from sibling_replay.replay.memory import Memory, append
 from sibling_replay.replay.payload import Field, Layout
-from sibling_replay.replay.regroup import group_anew, move_entries
+from sibling_replay.replay.regroup import group_anew
 from sibling_replay.rng import Uniforms, own_generator
-from sibling_replay.sampling import Sampling, fill_memory
-from sibling_replay.schema import (
-    GROUP_KEY,
-    TRANSITION,
-    check_fields,
-    fields_of_env,
-    form_of,
-)
+from sibling_replay.saved_buffer import SavedBuffer
+from sibling_replay.schema import TRANSITION, check_fields, fields_of_env
 from sibling_replay.slot_values import values_by_slot
 from sibling_replay.staging import as_array
 from sibling_replay.strategies import Strategy
@@ -54,11 +32,13 @@ from sibling_replay.strategies.replay_by import kept_for
 from sibling_replay.strategies.scripted import ScriptedReplay
 
 
-class ReplayBuffer(Sampling):
+class ReplayBuffer(SavedBuffer):
     """A ring of transitions, drawn by a strategy.
 
     fields: name -> Field(dtype, shape). The six of a transition (obs, action, reward, next_obs,
-        terminated, truncated) and any of your own.
+        terminated, truncated) and any of your own. Observations of several parts are
+        Parts({"camera": Field(...), ...}) or Parts((Field(...), ...)): mappings and tuples go in,
+        and a batch's obs and next_obs are such of arrays.
     capacity: entries kept; the oldest make room.
     strategy: one of Uniform, Prioritized, SiblingSample, SiblingAverage, SiblingModel, or your own.
     key: what makes two transitions siblings. "exact": equal observation and action. A `KeyMap`, or
@@ -68,6 +48,12 @@ class ReplayBuffer(Sampling):
         to the buffer's first entries; a copy of it, so that several buffers may be given it.
     seed: of the buffer's own random stream. A Generator is copied as it stands, so what you draw
         from it later is no part of the stream.
+    n_steps, gamma: what an outcome covers. Above 1, the reward of an entry is the discounted sum of
+        up to n steps of its episode, next_obs and the ends are those of the last of them, and a
+        field `discount` (written by the buffer) is gamma to their number: a target is
+        reward + discount * ~terminated * value(next_obs). Siblings agree in the first observation
+        and action. An entry is stored at once and grows with the steps that follow; the rows of
+        `extend` are then environments.
 
     Siblings always share their action: the buffer adds it to the key, so a map or a function may
     look at the observation alone. (But maps of `grouping` bin actions that are real numbers. Groups
@@ -90,10 +76,15 @@ class ReplayBuffer(Sampling):
         *,
         key: Key | Literal["default"] = "default",
         seed: int | np.random.SeedSequence | np.random.Generator | None = None,
+        n_steps: int = 1,
+        gamma: float | None = None,
     ) -> None:
         super().__init__(capacity, strategy)
         given = as_key(key, strategy.needs.groups, strategy.name)
         self._fields = check_fields(fields)
+        self._n_step = n_step_of(n_steps, gamma, self.capacity, self._fields)
+        if self._n_step is not None:
+            self._fields = with_discount(self._fields)
         self._fitting = Fitting.of(given, self.capacity)
         self._key_by(Keying(given, self._fields))
         self._use(self._new_memory(), Uniforms(own_generator(seed)))
@@ -125,10 +116,16 @@ class ReplayBuffer(Sampling):
         extra_fields: Mapping[str, Field] | None = None,
         key: Key | Literal["default"] = "default",
         seed: int | np.random.SeedSequence | np.random.Generator | None = None,
+        n_steps: int = 1,
+        gamma: float | None = None,
     ) -> ReplayBuffer:
         """A buffer for an environment's transitions (a vector environment's: `extend` them)."""
         fields = {**fields_of_env(env), **(extra_fields or {})}
-        return cls(fields, capacity, strategy, key=key, seed=seed)
+        return cls(fields, capacity, strategy, key=key, seed=seed, n_steps=n_steps, gamma=gamma)
+
+    def _alike(self, key: Any) -> ReplayBuffer:
+        options = self._n_step_options()
+        return ReplayBuffer(self._fields, self.capacity, self.strategy, key=key, **options)
 
     def _new_memory(self, layout: Layout | None = None) -> Memory:
         return Memory(
@@ -149,20 +146,28 @@ class ReplayBuffer(Sampling):
         truncated: Any,
         *,
         group: int | None = None,
+        env_id: int = 0,
         **extra: Any,
     ) -> None:
         """Store one transition. It gets the largest priority assigned so far.
 
-        `group` goes with key="given"; the buffer's own fields are given by name.
+        `group` goes with key="given"; the buffer's own fields are given by name. With n_steps above
+        1, `env_id` is the number of the environment: steps of one continue each other.
         """
         if self._takes_six and not extra and group is None:
             block = self._stage(obs, action, reward, next_obs, terminated, truncated)
         else:
+            if self._n_step is not None:
+                extra = self._n_step.with_discount(extra, ())
+                envs = self._n_step.environment(env_id)
             further = self._staging.further(extra, group, obs, action, many=False)
             block = self._stage(obs, action, reward, next_obs, terminated, truncated, *further)
             if self._one_action:
                 refuse_mixed_actions(self._memory, self.strategy.name, block, 1)
-        append(self._memory.handle, block, 1, *self._keeps)
+        if self._n_step is None:
+            append(self._memory.handle, block, 1, *self._keeps)
+        else:
+            self._n_step.append(self._memory, block, 1, envs)
         if self._fitting.due is not None:
             self._fit_if_due()
 
@@ -176,18 +181,41 @@ class ReplayBuffer(Sampling):
         truncated: ArrayLike,
         *,
         group: ArrayLike | None = None,
+        env_ids: ArrayLike | None = None,
         **extra: ArrayLike,
     ) -> None:
-        """Store several transitions, given as columns, in order: a step of n environments, say."""
+        """Store several transitions, given as columns, in order: a step of n environments, say.
+
+        With n_steps above 1 a row is a step of an environment: of all of them in order, or of those
+        that `env_ids` numbers.
+        """
         values: tuple[Any, ...] = (obs, action, reward, next_obs, terminated, truncated)
+        if self._n_step is not None:
+            extra = self._n_step.with_discount(extra, as_array("reward", reward).shape[:1])
         if not self._plain or extra or group is not None:
             values += self._staging.further(extra, group, obs, action, many=True)
         block, count = self._staging.stage_many(values)
         if self._one_action:
             refuse_mixed_actions(self._memory, self.strategy.name, block, count)
-        append(self._memory.handle, block, count, *self._keeps)
+        if self._n_step is None:
+            append(self._memory.handle, block, count, *self._keeps)
+        else:
+            envs = self._n_step.environments(count, env_ids)
+            self._n_step.append(self._memory, block, count, envs)
         if self._fitting.due is not None:
             self._fit_if_due()
+
+    def end_episodes(self, env_id: int | None = None) -> None:
+        """Say that the environments, or one of them, were reset in the middle of an episode, so
+        that what comes next does not continue what is stored. Only with n_steps above 1 it makes a
+        difference."""
+        if self._n_step is not None:
+            self._n_step.end_episodes(env_id)
+
+    @property
+    def n_steps(self) -> int:
+        """Steps that an outcome covers at most."""
+        return 1 if self._n_step is None else self._n_step.n_steps
 
     def _fit_if_due(self) -> None:
         """Fit the map to what is stored, and group all of it anew, once there is enough."""
@@ -265,9 +293,10 @@ class ReplayBuffer(Sampling):
         mine = weakref.ref(self)  # not a cycle, which would hold a large buffer for a while
         self._replay.values = values_by_slot(lambda: mine()._memory, values)  # type: ignore[union-attr]
 
-    def transitions(self) -> dict[str, NDArray[Any]]:
+    def transitions(self) -> dict[str, Any]:
         """Every stored transition, by slot, as columns (copies)."""
-        return self._memory.read(np.arange(len(self)))
+        columns = self._memory.read(np.arange(len(self)))
+        return {name: self._layout.fields[name].opened(columns[name]) for name in columns}
 
     @property
     def generations(self) -> I64:
@@ -286,106 +315,6 @@ class ReplayBuffer(Sampling):
 
     def _words_of_key(self) -> tuple[str, str]:
         return words_of_key(self._key)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state to a file, atomically."""
-        of_key = saved_map(self._key, self._fitting)[1]
-        write_state(path, self._header(), {**self._memory.arrays(), **of_key})
-
-    def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), **saved_map(self._key, self._fitting)[1]}
-
-    @classmethod
-    def load(
-        cls, path: str | os.PathLike[str], *, key: KeyMap | KeyFunction | None = None
-    ) -> ReplayBuffer:
-        """The buffer in a file. Key functions, and maps that are your own code, are in no file:
-        give them again."""
-        header, arrays = read_state(path)
-        saved = take_saved_map(header, arrays)
-        if saved is not None and (key is None or saved.fitting.same_options(key)):
-            key = saved.key
-        buffer = rebuilt(cls, path, header, arrays, key)
-        if saved is not None and key is saved.key:
-            buffer._fitting = saved.fitting
-        # In the new buffer's own memory: a second one would add the state's size to the peak.
-        buffer._restore(header, arrays, buffer._memory)
-        return buffer
-
-    def _filled_memory(
-        self, header: Mapping[str, Any], arrays: dict[str, Any], memory: Memory
-    ) -> Memory:
-        """States from before siblings shared their action have rows, and perhaps groups, of another
-        form."""
-        if not isinstance(self._key, PerRow) or header["version"] != KEYS_WITHOUT_ACTION:
-            return super()._filled_memory(header, arrays, memory)
-        stored = {**self._fields, GROUP_KEY: self._layout.fields[GROUP_KEY]}
-        old = fill_memory(self._new_memory(Layout.of(stored, (GROUP_KEY,))), arrays)
-        move_entries(old, memory, old.read(old.live_slots))
-        return memory
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue where `state` was taken. One that does not fit leaves the buffer as it is.
-
-        Where `key` is a map, the groups of the state may also have been given by number, if they
-        are the groups that the map makes. A map that this buffer fits itself is that of the state
-        from then on.
-        """
-        header = state.get("header") if isinstance(state, Mapping) else None
-        if isinstance(header, Mapping):
-            arrays = {name: array for name, array in state.items() if name != "header"}
-            saved = take_saved_map(header, arrays)
-            state = {"header": header, **arrays}
-            if saved is not None and saved.fitting.same_options(self._fitting.template):
-                self._continue_from(state, saved)
-                return
-        given = isinstance(header, Mapping) and header.get("key") == "given"
-        if not given or not isinstance(self._key, KeyMap) or isinstance(self._key, PerRow):
-            super().load_state_dict(state)
-            return
-        old = ReplayBuffer(self._fields, self.capacity, self.strategy, key="given")
-        old.load_state_dict(state)
-        columns = old.transitions()
-        if len(old):
-            columns[GROUP_KEY] = np.asarray(self._key.keys(columns["obs"], columns["action"]))
-        memory = self._new_memory()
-        move_entries(old._memory, memory, columns)
-        if not (np.array_equal(memory.groups, old.groups) and memory.check_valid()[0]):
-            raise StateError(f"the state's groups were given, and {self._key!r} makes others")
-        self._use(memory, old._uniforms)
-
-    def _continue_from(self, state: Mapping[str, Any], saved: SavedMap) -> None:
-        """Take over a state with the map in it."""
-        other = ReplayBuffer(self._fields, self.capacity, self.strategy, key=saved.key)
-        super(ReplayBuffer, other).load_state_dict(state)
-        self._key_by(other._keying)
-        self._use(other._memory, other._uniforms)
-        self._fitting = saved.fitting
-
-    def __getstate__(self) -> dict[str, Any]:
-        """For `copy` and `pickle`. The kernels find their arrays by address, so a copy must make
-        arrays of its own."""
-        return {
-            "arguments": (dict(self._fields), self.capacity, self.strategy),
-            "key": self._key if self._fitting.template is None else self._fitting.template,
-            "state": self.state_dict(),
-        }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(*state["arguments"], key=state["key"])  # type: ignore[misc]
-        self.load_state_dict(state["state"])
-
-    def _header(self) -> dict[str, Any]:
-        return {
-            "version": SCHEMA_VERSION,
-            "capacity": self.capacity,
-            "strategy": self.strategy.name,
-            "options": self.strategy.options(),
-            **self._keying.header(self._fitting),
-            "fields": {name: form_of(field) for name, field in self._fields.items()},
-            "bounds": {n: list(f.bounds) for n, f in self._fields.items() if f.bounds is not None},
-            "uniforms": self._uniforms.state_dict(),
-        }
 
     @property
     def key_kind(self) -> Literal["exact", "given", "function", "map"] | None:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sibling_replay.files import whole_file
-from sibling_replay.replay.payload import Field
+from sibling_replay.replay.parts import field_of_form
 from sibling_replay.rng import Uniforms
 from sibling_replay.strategies import registered
 
@@ -250,10 +250,12 @@ def _take_lock(path: Path) -> int:
 
 def compare_headers(saved: Mapping[str, Any], own: Mapping[str, Any]) -> None:
     """Raise for the first thing in which a saved state is of another buffer."""
+    if "n_step" in saved and "n_step" not in own:
+        raise StateError(f"the state is of a buffer of several steps, {saved['n_step']!r}")
     for name in own:
-        # Where the random stream stands is what a state may change; bounds are of what is to come;
-        # a key map is compared by its digest.
-        if name in ("uniforms", "bounds", "key_map"):
+        # Where the random stream stands, and which entries still grow, is what a state may change;
+        # bounds are of what is to come; a key map is compared by its digest.
+        if name in ("uniforms", "bounds", "key_map", "n_step_open"):
             continue
         if name not in saved:
             raise StateError(f"the state's header lacks {name!r}")
@@ -337,8 +339,7 @@ def rebuilt(
             )
         bounds = header.get("bounds", {})
         fields = {
-            name: Field(np.dtype(dtype), tuple(shape), bounds.get(name))
-            for name, (dtype, shape) in header["fields"].items()
+            name: field_of_form(form, bounds.get(name)) for name, form in header["fields"].items()
         }
         kind = registered().get(header["strategy"])
         if kind is None:
@@ -347,7 +348,8 @@ def rebuilt(
                 f"here: import and `register` it first"
             )
         strategy = kind(**header["options"])
-        return make(fields, header["capacity"], strategy, key=header["key"] if key is None else key)
+        key = header["key"] if key is None else key
+        return make(fields, header["capacity"], strategy, key=key, **header.get("n_step", {}))
     except StateError:
         raise
     except Exception as error:  # a header can be wrong in any way

@@ -130,7 +130,7 @@ def _mixed_share(memory: Memory) -> tuple[float, int]:
     share = mixed_draws(
         chosen,
         drawn[chosen],  # of a group together its mass
-        positions_of(columns["obs"], columns["action"]),
+        positions_of(memory.layout.fields["obs"].opened(columns["obs"]), columns["action"]),
         np.stack([columns["reward"], columns["terminated"]], axis=1),
     )
     return share, slots.size

@@ -17,8 +17,9 @@ from sibling_replay.grouping.saved import map_from_state
 from sibling_replay.replay.arrays import F64, I64, U8
 from sibling_replay.replay.memory import Memory
 from sibling_replay.replay.one_action import find_mixed_actions
+from sibling_replay.replay.parts import form_of
 from sibling_replay.replay.payload import Field, Layout, pack_rows
-from sibling_replay.schema import GROUP_KEY, field_of_key, form_of, zero_entry
+from sibling_replay.schema import GROUP_KEY, field_of_key, zero_entry
 from sibling_replay.staging import Staging
 
 SAVED = "key_map"  # of a state: in its header, and before the names of the map's arrays
@@ -85,7 +86,8 @@ class Keying:
             columns.pop(GROUP_KEY, None)
             if GROUP_KEY in self.layout.fields:
                 assert isinstance(self.key, KeyMap)
-                columns[GROUP_KEY] = np.asarray(self.key.keys(columns["obs"], columns["action"]))
+                obs = self.layout.fields["obs"].opened(columns["obs"])
+                columns[GROUP_KEY] = np.asarray(self.key.keys(obs, columns["action"]))
             places, size_bytes = self.layout.columns(slots.size)
             block = np.zeros(size_bytes, dtype=np.uint8)
             for name, column in columns.items():
@@ -119,9 +121,8 @@ class Fitting:
         """A map fitted to what is stored; `due` moves on."""
         slots = fit_places(memory.live, memory.layout.fields["obs"].width)
         columns = memory.read(slots)
-        return self.fitted_to(
-            columns["obs"], columns["action"], memory.masses[slots], memory.live, capacity
-        )
+        obs = memory.layout.fields["obs"].opened(columns["obs"])
+        return self.fitted_to(obs, columns["action"], memory.masses[slots], memory.live, capacity)
 
     def fitted_to(
         self, obs: Any, action: Any, masses: F64, live: int, capacity: int

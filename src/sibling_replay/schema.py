@@ -12,17 +12,29 @@ from numpy.typing import NDArray
 
 from sibling_replay.grouping.key_map import KeyMap, checked_keys
 from sibling_replay.replay.batch import HEADER, Batch
+from sibling_replay.replay.parts import Parts
 from sibling_replay.replay.payload import Field
 
 TRANSITION = ("obs", "action", "reward", "next_obs", "terminated", "truncated")
 GROUP_KEY = "group_key"  # the stored key, where it is not the observation and action themselves
 
 # A field is an argument of `add` and an attribute of a batch: it cannot take the name of another.
-_TAKEN = (set(dir(Batch)) | {*HEADER, GROUP_KEY, "group", "added", "self"}) - set(TRANSITION)
+_TAKEN = (
+    set(dir(Batch)) | {*HEADER, GROUP_KEY, "group", "added", "self", "env_id", "env_ids"}
+) - set(TRANSITION)
 
 
 def field_of_space(space: gym.Space[Any], name: str) -> Field:
-    """The field that holds one element of a space."""
+    """The field that holds one element of a space; of a Dict or Tuple, its parts."""
+    tree = _tree_of_space(space, name)
+    return tree if isinstance(tree, Field) else Parts(tree)
+
+
+def _tree_of_space(space: gym.Space[Any], name: str) -> Any:
+    if isinstance(space, spaces.Dict):
+        return {key: _tree_of_space(part, f"{name}[{key!r}]") for key, part in space.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(_tree_of_space(p, f"{name}[{i}]") for i, p in enumerate(space.spaces))
     if isinstance(space, spaces.Discrete):
         return Field(np.dtype(np.int64))
     if isinstance(space, (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)):
@@ -42,6 +54,11 @@ def fields_of_env(env: gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]) 
         raise TypeError(f"expected a Gymnasium environment, not {env!r}") from error
     obs = field_of_space(obs_space, "observation")
     action = field_of_space(action_space, "action")
+    if isinstance(action, Parts):
+        raise TypeError(
+            f"action: a {type(action_space).__name__} space is of several parts, and an action "
+            f"must be one array: flatten it by a wrapper of the environment"
+        )
     if isinstance(action_space, spaces.Discrete):
         low = int(action_space.start)
         action = Field(action.dtype, bounds=(low, low + int(action_space.n) - 1))
@@ -82,6 +99,9 @@ def check_fields(fields: Mapping[str, Field]) -> dict[str, Field]:
         raise TypeError(f"reward must be a float, not {fields['reward'].dtype}")
     if fields["obs"] != fields["next_obs"]:
         raise ValueError("obs and next_obs must have one dtype and shape")
+    for name, field in fields.items():
+        if isinstance(field, Parts) and name not in ("obs", "next_obs"):
+            raise TypeError(f"{name} must be one array: only observations may be of several parts")
     extra = [name for name in fields if name not in TRANSITION]
     return {name: fields[name] for name in (*TRANSITION, *extra)}
 
@@ -94,14 +114,10 @@ def field_of_key(key: KeyMap, fields: Mapping[str, Field]) -> Field:
     return Field(dtype, found.shape[1:])
 
 
-def zero_entry(fields: Mapping[str, Field]) -> tuple[NDArray[Any], NDArray[Any]]:
+def zero_entry(fields: Mapping[str, Field]) -> tuple[Any, NDArray[Any]]:
     """A batch of one entry of zeros: its observation and its action."""
     obs, action = (
-        np.zeros((1, *fields[name].shape), fields[name].dtype) for name in ("obs", "action")
+        fields[name].opened(np.zeros((1, *fields[name].shape), fields[name].dtype))
+        for name in ("obs", "action")
     )
     return obs, action
-
-
-def form_of(field: Field) -> list[Any]:
-    """A field as plain data."""
-    return [field.dtype.str, list(field.shape)]

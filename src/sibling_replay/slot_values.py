@@ -24,7 +24,8 @@ def values_by_slot(
         if wanted.size and not 0 <= wanted.min() <= wanted.max() < now.live:
             raise ValueError(f"values are of slots from 0 to {now.live - 1}, not {slots}")
         columns = now.read(wanted.astype(np.int64))
-        found = as_array("values", values(columns["obs"], columns["action"]))
+        obs = now.layout.fields["obs"].opened(columns["obs"])
+        found = as_array("values", values(obs, columns["action"]))
         if found.shape != wanted.shape or found.dtype.kind not in "fiu":
             raise ValueError(f"expected {wanted.size} values, got {found.dtype} {found.shape}")
         if not np.isfinite(found).all():

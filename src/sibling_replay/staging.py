@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from sibling_replay.grouping.kernels import as_truths
 from sibling_replay.grouping.key_map import KeyMap
+from sibling_replay.grouping.leaves import row
 from sibling_replay.replay.arrays import U8
+from sibling_replay.replay.parts import Parts, rows_of
 from sibling_replay.replay.payload import Field, Layout
 from sibling_replay.schema import GROUP_KEY, TRANSITION
 
@@ -72,7 +74,7 @@ class Staging:
 
     def _key_writer(self) -> Callable[[], None] | None:
         """What writes the key of the observation in the block, if the map can."""
-        if self._map is None:
+        if self._map is None or isinstance(self._fields["obs"], Parts):
             return None
         key = self._view(GROUP_KEY).reshape(1, -1)
         if key.dtype != np.int64:
@@ -108,6 +110,8 @@ class Staging:
         for name in sorted(self._given, key=lambda name: places[name][2]):
             field, offset, place = self._fields[name], places[name][2], self._given.index(name)
             value = given[place]
+            if isinstance(field, Parts):  # for the way below: bytes are not a user's to give
+                tests.append("False")
             if field.shape:
                 known |= {f"dtype{place}": field.dtype, f"shape{place}": field.shape}
                 tests.append(
@@ -159,8 +163,11 @@ class Staging:
 
     def _element(self, name: str, value: Any) -> NDArray[Any]:
         """One value of a field, as an array of its dtype and shape."""
-        array = self.converted(name, value)
-        if array.shape != self._fields[name].shape:
+        field = self._fields[name]
+        if isinstance(field, Parts):
+            return field.closed(name, value, None, _converted)
+        array = _converted(field, _label(name), value)
+        if array.shape != field.shape:
             raise ValueError(
                 f"{_label(name)}: expected shape {self._fields[name].shape}, got {array.shape}"
             )
@@ -184,8 +191,14 @@ class Staging:
 
     def _column(self, name: str, value: Any) -> NDArray[Any]:
         """Values of a field, one a row, as an array of its dtype."""
-        column = self.converted(name, value)
-        shape = self._fields[name].shape
+        field = self._fields[name]
+        if isinstance(field, Parts):
+            rows = as_array(name, rows_of(value)).shape[:1]
+            if not rows:
+                raise ValueError(f"{name}: expected columns, with an entry in each row")
+            return field.closed(name, value, rows[0], _converted)
+        column = _converted(field, _label(name), value)
+        shape = field.shape
         if column.ndim == 0 or column.shape[1:] != shape:
             raise ValueError(
                 f"{_label(name)}: expected a column of entries of shape {shape}, "
@@ -212,27 +225,6 @@ class Staging:
             else:
                 view[...] = column
 
-    def converted(self, name: str, value: Any) -> NDArray[Any]:
-        """A value as an array of its field's dtype, if that loses nothing of its kind."""
-        field, label = self._fields[name], _label(name)
-        _refuse_masked(label, value)
-        try:
-            array = np.asarray(value)
-        except Exception as error:  # whatever the caller's object raises on the way to an array
-            raise ValueError(f"{label}: cannot be read as an array: {error}") from error
-        if array.dtype != field.dtype:
-            array = _cast(array, field, label)
-        if field.bounds is not None:
-            low, high = field.bounds
-            outside = (array < low) | (array > high)
-            if outside.any():
-                space = f"Discrete({high - low + 1}{f', start={low}' if low else ''})"
-                raise ValueError(
-                    f"{label}: {array[outside].ravel()[0]} is not in {space}: it must be from "
-                    f"{low} to {high}"
-                )
-        return array
-
     def further(
         self, extra: dict[str, Any], group: Any, obs: Any, action: Any, *, many: bool
     ) -> tuple[Any, ...]:
@@ -258,10 +250,10 @@ class Staging:
 
     def _key_of(self, key: KeyMap, obs: Any, action: Any) -> Any:
         """The key of one transition: a map is given observations and actions as they are stored."""
-        return key(
-            _as_stored(self._element("obs", obs))[()],
-            _as_stored(self._element("action", action))[()],
-        )
+        stored = _as_stored(self._element("obs", obs))
+        field = self._fields["obs"]
+        seen = row(field.opened(stored[None]), 0) if isinstance(field, Parts) else stored[()]
+        return key(seen, _as_stored(self._element("action", action))[()])
 
     def _keys_of(self, key: KeyMap, obs: Any, action: Any) -> Any:
         """The keys of several transitions, by one call of the map."""
@@ -273,7 +265,29 @@ class Staging:
             )
         if len(columns[0]) == 0:
             return np.empty((0, *self._fields[GROUP_KEY].shape), self._fields[GROUP_KEY].dtype)
-        return key.keys(*map(_as_stored, columns))
+        stored, actions = map(_as_stored, columns)
+        return key.keys(self._fields["obs"].opened(stored), actions)
+
+
+def _converted(field: Field, label: str, value: Any) -> NDArray[Any]:
+    """A value as an array of its field's dtype, if that loses nothing of its kind."""
+    _refuse_masked(label, value)
+    try:
+        array = np.asarray(value)
+    except Exception as error:  # whatever the caller's object raises on the way to an array
+        raise ValueError(f"{label}: cannot be read as an array: {error}") from error
+    if array.dtype != field.dtype:
+        array = _cast(array, field, label)
+    if field.bounds is not None:
+        low, high = field.bounds
+        outside = (array < low) | (array > high)
+        if outside.any():
+            space = f"Discrete({high - low + 1}{f', start={low}' if low else ''})"
+            raise ValueError(
+                f"{label}: {array[outside].ravel()[0]} is not in {space}: it must be from "
+                f"{low} to {high}"
+            )
+    return array
 
 
 def _as_stored(array: NDArray[Any]) -> NDArray[Any]:

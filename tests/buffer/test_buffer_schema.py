@@ -101,8 +101,7 @@ def test_wrong_bounds_are_refused() -> None:
 @pytest.mark.parametrize(
     "space",
     [
-        gym.spaces.Dict({"a": gym.spaces.Discrete(2)}),
-        gym.spaces.Tuple((gym.spaces.Discrete(2),)),
+        gym.spaces.Sequence(gym.spaces.Discrete(2)),
         gym.spaces.Text(5),
     ],
     ids=lambda space: type(space).__name__,

@@ -100,6 +100,8 @@ def _uses() -> Iterator[tuple[str, Callable[[], None]]]:
         yield f"buffer, {name}", partial(_use_buffer, strategy)
     for name, strategy in _STRATEGIES.items():
         yield f"slot sampler, {name}", partial(_use_sampler, strategy)
+    for name in ("Prioritized", "SiblingAverage"):  # without and with outcomes that are counted
+        yield f"n steps, {name}", partial(_use_buffer, _STRATEGIES[name], n_steps=2)
     for name, key in _MAPS.items():
         yield f"key map, {name}", partial(_use_map, key)
     for name in ("SiblingSample", "SiblingAverage"):
@@ -107,7 +109,7 @@ def _uses() -> Iterator[tuple[str, Callable[[], None]]]:
     yield "tabular trainer", TabularJob().prepare
 
 
-def _use_buffer(strategy: Strategy) -> None:
+def _use_buffer(strategy: Strategy, n_steps: int = 1) -> None:
     number, truth = Field(np.dtype(np.int64)), Field(np.dtype(np.bool_))
     fields = {
         "obs": number,
@@ -117,7 +119,7 @@ def _use_buffer(strategy: Strategy) -> None:
         "terminated": truth,
         "truncated": truth,
     }
-    buffer = ReplayBuffer(fields, 8, strategy, seed=0)
+    buffer = ReplayBuffer(fields, 8, strategy, seed=0, n_steps=n_steps, gamma=0.9)
     for step in range(10):  # past the end of the ring
         buffer.add(step % 2, 0, 0.0, step % 3, False, False)
     batch = buffer.sample(_SIZE, 0.4)

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sibling_replay.grouping.leaves import parts_of
+
 OUTCOME_FIELDS = ("next_obs", "reward", "terminated", "truncated")
 
 F64 = NDArray[np.float64]
@@ -159,9 +161,10 @@ def outcome_numbers(columns: Mapping[str, NDArray[Any]]) -> I64:
 
 def equal_rows(columns: Sequence[NDArray[Any]]) -> I64:
     """Numbers for the rows of some columns, equal where the rows are: by value, so -0.0 is 0.0."""
-    numbers = np.zeros(len(columns[0]), dtype=np.int64)
-    for column in columns:
-        values = np.asarray(column).reshape(len(numbers), -1)
+    arrays = [np.asarray(part) for column in columns for part in parts_of(column)]
+    numbers = np.zeros(len(arrays[0]), dtype=np.int64)
+    for array in arrays:
+        values = array.reshape(len(numbers), -1)
         if values.dtype.kind == "f":
             values = values + 0.0  # -0.0 becomes 0.0
         row = np.dtype((np.void, values.itemsize * values.shape[1]))

@@ -7,8 +7,12 @@ normal scores (van der Waerden), and many groups are judged at once at a false-d
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from sibling_replay.grouping.leaves import parts_of
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -87,11 +91,11 @@ def mixed_draws(
     return float(drawn[mixed].sum() / drawn.sum())
 
 
-def positions_of(obs: ArrayLike, action: ArrayLike | None = None) -> F64:
+def positions_of(obs: Any, action: ArrayLike | None = None) -> F64:
     """[N, S] where entries lie: the dimensions themselves, or of more than 6 the 6 principal
     directions of the standardised ones. Actions that are real numbers are dimensions, too. What is
     not finite counts as zero."""
-    parts = [np.asarray(obs)]
+    parts = [np.asarray(part) for part in parts_of(obs)]
     if action is not None and np.asarray(action).dtype.kind == "f":
         parts.append(np.asarray(action))
     rows = [part.reshape(len(part), -1) for part in parts]

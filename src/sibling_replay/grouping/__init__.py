@@ -1,6 +1,7 @@
 """What makes two transitions siblings: maps from observations to keys.
 
-`Exact`, `Grid`, `SimHash`, `KMeans`, `Downscale` and `VQVAE`, and `Auto`, which chooses among them.
+`Exact`, `Grid`, `SimHash`, `KMeans`, `Downscale` and `VQVAE`, and `Auto`, which chooses among them;
+`Entries`, for some entries of a Dict or Tuple.
 They are fitted once, by `fit(obs)`, `fit_env(env)` or the buffer they are given to, and frozen.
 """
 
@@ -8,6 +9,7 @@ from typing import Any
 
 from sibling_replay.grouping.auto import Auto, KeyChoice, choose
 from sibling_replay.grouping.downscale import Downscale
+from sibling_replay.grouping.entries import Entries
 from sibling_replay.grouping.exact import Exact
 from sibling_replay.grouping.fittable import FittableMap, NotFitted
 from sibling_replay.grouping.grid import Grid
@@ -32,6 +34,7 @@ __all__ = [
     "VQVAE",
     "Auto",
     "Downscale",
+    "Entries",
     "Exact",
     "FittableMap",
     "Grid",

@@ -12,6 +12,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sibling_replay.grouping.leaves import one_row, row
+
 
 class MapState(NamedTuple):
     """A map as a file holds it."""
@@ -73,7 +75,7 @@ class KeyMap(ABC):
 
     def __call__(self, obs: Any, action: Any) -> Any:
         """The key of one entry: that of a batch of one."""
-        return np.asarray(self.keys(np.asarray(obs)[None], np.asarray(action)[None]))[0]
+        return np.asarray(self.keys(one_row(obs), np.asarray(action)[None]))[0]
 
 
 KeyFunction: TypeAlias = Callable[[Any, Any], Any]  # of one observation and one action
@@ -91,8 +93,7 @@ class PerRow(KeyMap):
         self.function = function
 
     def keys(self, obs: Any, action: Any) -> list[Any]:
-        # By index: a host's batch of several parts may have no other way to its rows.
-        return [self.function(obs[i], action[i]) for i in range(len(action))]
+        return [self.function(row(obs, i), action[i]) for i in range(len(action))]
 
     def __call__(self, obs: Any, action: Any) -> Any:
         return self.function(obs, action)

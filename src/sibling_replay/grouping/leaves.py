@@ -90,11 +90,32 @@ def is_image(leaf: Leaf) -> bool:
     return leaf.values.ndim > 2
 
 
+def parts_of(batch: Any) -> list[Any]:
+    """A batch as it is, or what it is made of, if that is several parts."""
+    if not isinstance(batch, (Mapping, tuple)):
+        return [batch]
+    return [leaf.values for leaf in leaves_of(batch)]
+
+
+def as_rows(batch: Any) -> NDArray[Any]:
+    """A batch of several parts as one array, with the numbers of an entry in a row; one array as it
+    is."""
+    return joined(leaves_of(batch)) if isinstance(batch, (Mapping, tuple)) else np.asarray(batch)
+
+
 def one_row(obs: Any) -> Any:
     """One observation as a batch of one."""
     if isinstance(obs, Mapping):
         return {key: one_row(part) for key, part in obs.items()}
     return tuple(map(one_row, obs)) if isinstance(obs, tuple) else np.asarray(obs)[None]
+
+
+def row(obs: Any, place: int | slice) -> Any:
+    """One observation of a batch, or some of them."""
+    if isinstance(obs, Mapping):
+        return {key: row(part, place) for key, part in obs.items()}
+    # By index: a host's batch of several parts may have no other way to its rows.
+    return tuple(row(part, place) for part in obs) if isinstance(obs, tuple) else obs[place]
 
 
 def stacked(rows: Sequence[Any]) -> Any:

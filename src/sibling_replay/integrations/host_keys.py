@@ -15,7 +15,7 @@ from sibling_replay.grouping.auto import Auto
 from sibling_replay.grouping.awaited import Awaited
 from sibling_replay.grouping.fittable import FittableMap
 from sibling_replay.grouping.key_map import Key, KeyMap, PerRow, as_key, checked_keys
-from sibling_replay.grouping.leaves import leaves_of
+from sibling_replay.grouping.leaves import leaves_of, parts_of
 from sibling_replay.keying import (
     Fitting,
     chunk_rows,
@@ -55,7 +55,7 @@ class HostKeys:
 
     def _keys(self, key: Any, obs: Any, actions: Any) -> Any:
         if not isinstance(key, KeyMap):
-            return obs, actions
+            return *parts_of(obs), actions
         keys = checked_keys(key, obs, actions)
         if not isinstance(key, PerRow) and key.covers(np.asarray(actions).dtype):
             return keys

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +13,11 @@ from gymnasium import spaces
 
 from sibling_replay.buffer import ReplayBuffer as Storage
 from sibling_replay.grouping.key_map import KeyMap, as_key
+from sibling_replay.grouping.leaves import row
 from sibling_replay.integrations import host
 from sibling_replay.integrations.host_replay import refuse_unfit
 from sibling_replay.replay.batch import Batch
+from sibling_replay.replay.parts import Parts
 from sibling_replay.replay.payload import Field
 from sibling_replay.strategies import SiblingSample, Strategy
 
@@ -33,18 +36,25 @@ def is_code(key: Any) -> bool:
     return callable(key) and not (isinstance(key, KeyMap) and key.state() is not None)
 
 
+def _field_of(space: spaces.Space[Any]) -> Field:
+    """What stores the elements of an observation space."""
+    if isinstance(space, spaces.Dict):
+        return Parts({name: _field_of(part) for name, part in space.items()})
+    return Field(np.dtype(space.dtype), space.shape or ())
+
+
 class SiblingSamples(NamedTuple):
     """SB3's `ReplayBufferSamples`, and what a learner needs to weight and refresh them.
 
     There are M outcomes for B entries: M = B, except that sibling averages have several an entry.
     """
 
-    observations: th.Tensor  # [B, ...]
+    observations: Any  # [B, ...]: a tensor, or of a Dict space a mapping of tensors
     actions: th.Tensor  # [B, action_dim]
-    next_observations: th.Tensor  # [M, ...]
+    next_observations: Any  # [M, ...]
     dones: th.Tensor  # [M, 1]
     rewards: th.Tensor  # [M, 1]
-    discounts: None  # no n-step returns
+    discounts: th.Tensor | None  # [M, 1]: gamma to the number of steps; None for single steps
     weights: th.Tensor  # [B, 1]
     batch: Batch  # as our buffer drew it: slots (pos * n_envs + env), anchors, groups, ...
 
@@ -57,19 +67,25 @@ class SiblingReplayBuffer(ReplayBuffer):
         the same there and here: elements of the spaces, to a function one at a time, as a NumPy
         scalar where the space is Discrete, else as an array of the space's shape. Under
         `VecNormalize` the observation is the environment's own, not the normalised one.
-    beta: exponent of the importance weights. `SiblingDQN` anneals it.
+    beta: exponent of the importance weights. `SiblingDQN` and its like anneal it.
     seed: of the draws. `Uniform` draws from NumPy's global stream, exactly as SB3 does.
+    n_steps, gamma: as in `sibling_replay.ReplayBuffer`, and as in SB3's `NStepReplayBuffer`. Under
+        `VecNormalize` the sum of n rewards is scaled, and clipped at the sum of what each of them
+        would be clipped at.
 
     Time limits are SB3's: by default (`handle_timeout_termination`) they are no end, so targets
     bootstrap through them. Either way both terminated and truncated are stored.
 
     A file holds a map of `grouping`, as fitted as it was, but no code: neither a key function nor a
-    map of your own. `SiblingDQN.load_replay_buffer` attaches the model's, and whoever unpickles a
+    map of your own. `load_replay_buffer` of a model attaches the model's, and whoever unpickles a
     buffer otherwise calls `attach_key`.
     """
 
     pos: int
     full: bool
+    n_steps: int = 1
+    gamma: float = 0.99
+    on_draw: Callable[[SiblingSamples], None] | None = None  # told of every batch, during `train`
 
     def __init__(
         self,
@@ -85,12 +101,9 @@ class SiblingReplayBuffer(ReplayBuffer):
         key: Any = "default",
         beta: float = 0.4,
         seed: int | None = None,
+        n_steps: int = 1,
+        gamma: float = 0.99,
     ) -> None:
-        if isinstance(observation_space, spaces.Dict):
-            raise TypeError(
-                "SiblingReplayBuffer does not take Dict observations: "
-                "wrap the environment with gymnasium.wrappers.FlattenObservation"
-            )
         if optimize_memory_usage:
             raise ValueError(
                 "optimize_memory_usage is not for SiblingReplayBuffer: the next observation is "
@@ -104,7 +117,10 @@ class SiblingReplayBuffer(ReplayBuffer):
         self.optimize_memory_usage = False
         self.handle_timeout_termination = handle_timeout_termination
         self.beta = beta
-        obs = Field(np.dtype(observation_space.dtype), observation_space.shape or ())
+        self.n_steps = n_steps
+        if n_steps > 1:  # else it plays no part, and buffers that differ in it are alike
+            self.gamma = gamma
+        obs = _field_of(observation_space)
         action = np.dtype(self._maybe_cast_dtype(action_space.dtype))
         fields = {
             "obs": obs,
@@ -151,7 +167,9 @@ class SiblingReplayBuffer(ReplayBuffer):
         self._storage = None if self._key == FUNCTION else self._new_storage(self._key)
 
     def _new_storage(self, key: Any) -> Storage:
-        return Storage(*self._arguments, key=key, seed=self._seeds.spawn(1)[0])
+        seed = self._seeds.spawn(1)[0]
+        n_steps, gamma = self.n_steps, self.gamma
+        return Storage(*self._arguments, key=key, seed=seed, n_steps=n_steps, gamma=gamma)
 
     @property
     def storage(self) -> Storage:
@@ -159,8 +177,8 @@ class SiblingReplayBuffer(ReplayBuffer):
         if self._storage is None:
             raise ValueError(
                 "siblings are made by a key function here, or a map of your own, which is in no "
-                "file: give it again, SiblingDQN.load(path, key=...), or to a buffer alone by "
-                "attach_key(...)"
+                "file: give it again, as in SiblingDQN.load(path, key=...), or to a buffer alone "
+                "by attach_key(...)"
             )
         return self._storage
 
@@ -218,8 +236,8 @@ class SiblingReplayBuffer(ReplayBuffer):
 
     def add(
         self,
-        obs: np.ndarray[Any, Any],
-        next_obs: np.ndarray[Any, Any],
+        obs: Any,
+        next_obs: Any,
         action: np.ndarray[Any, Any],
         reward: np.ndarray[Any, Any],
         done: np.ndarray[Any, Any],
@@ -228,14 +246,22 @@ class SiblingReplayBuffer(ReplayBuffer):
         # SB3 gives a Discrete element an axis of its own; what is stored, and what a key sees, is
         # an element of the space.
         fields = self._arguments[0]
-        obs = obs.reshape((self.n_envs, *fields["obs"].shape))
-        next_obs = next_obs.reshape((self.n_envs, *fields["next_obs"].shape))
+        if isinstance(fields["obs"], Parts):
+            shapes = {name: part.shape for name, part in fields["obs"].tree.items()}
+            obs, next_obs = (
+                {name: part.reshape(self.n_envs, *shapes[name]) for name, part in each.items()}
+                for each in (obs, next_obs)
+            )
+        else:
+            obs = obs.reshape((self.n_envs, *fields["obs"].shape))
+            next_obs = next_obs.reshape((self.n_envs, *fields["next_obs"].shape))
         action = action.reshape((self.n_envs, *fields["action"].shape))
         if self.n_envs == 1:  # one at a time has a road of its own, several times faster
             ended, timeout = bool(done[0]), bool(infos[0].get("TimeLimit.truncated", False))
             self.storage.add(
-                obs[0], action[0], reward[0], next_obs[0], ended and not timeout, ended and timeout
-            )
+                row(obs, 0), action[0], reward[0], row(next_obs, 0),
+                ended and not timeout, ended and timeout,
+            )  # fmt: skip
         else:
             ends = np.asarray(done, dtype=bool)
             timeouts = np.array([bool(info.get("TimeLimit.truncated")) for info in infos])
@@ -248,12 +274,15 @@ class SiblingReplayBuffer(ReplayBuffer):
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> SiblingSamples:
         if self.storage.strategy.needs.host_may_draw:
             samples: SiblingSamples = super().sample(batch_size, env)  # by way of _get_samples
-            return samples
-        if self._unrefreshed is not None:
-            self._unrefreshed += 1
-            if self._unrefreshed == _PATIENCE:
-                self._warn_if_all_alike()
-        return self._samples(self.storage.sample(batch_size, self.beta), env)
+        else:
+            if self._unrefreshed is not None:
+                self._unrefreshed += 1
+                if self._unrefreshed == _PATIENCE:
+                    self._warn_if_all_alike()
+            samples = self._samples(self.storage.sample(batch_size, self.beta), env)
+        if self.on_draw is not None:
+            self.on_draw(samples)
+        return samples
 
     def _warn_if_all_alike(self) -> None:
         """An algorithm that ignores weights and priorities trains as if there were none. Only a
@@ -263,7 +292,8 @@ class SiblingReplayBuffer(ReplayBuffer):
             warnings.warn(
                 f"{_PATIENCE} batches were drawn and none was refreshed: without TD errors all "
                 f"priorities stay equal, so {self.strategy.name} draws as Uniform does, "
-                f"and weights are not used. Use SiblingDQN, or an algorithm whose `train` calls "
+                f"and weights are not used. Use SiblingDQN, SiblingSAC or their like, or an "
+                f"algorithm whose `train` calls "
                 f"replay_buffer.update_priorities(samples, td_errors)",
                 stacklevel=3,
             )
@@ -282,12 +312,12 @@ class SiblingReplayBuffer(ReplayBuffer):
     def _samples(self, batch: Batch, env: VecNormalize | None) -> SiblingSamples:
         """Tensors over the batch's own memory (on the CPU), which they keep from being reused."""
         found = batch.outcomes
-        obs = batch.obs.reshape(-1, *self.obs_shape)
-        next_obs = found.next_obs.reshape(-1, *self.obs_shape)
+        obs, next_obs = self.shaped(batch.obs), self.shaped(found.next_obs)
         reward = found.reward.reshape(-1, 1)
+        discount = None if self.n_steps == 1 else found.discount.reshape(-1, 1)
         if env is not None:
             obs, next_obs = self._normalize_obs(obs, env), self._normalize_obs(next_obs, env)
-            reward = self._normalize_reward(reward, env)
+            reward = self.normalized_reward(reward, discount, env)
         ended = found.terminated
         if not self.handle_timeout_termination:
             ended = ended | found.truncated
@@ -295,15 +325,38 @@ class SiblingReplayBuffer(ReplayBuffer):
         weight = batch.weights.reshape(-1, 1)
         device = self.device
         return SiblingSamples(
-            th.as_tensor(obs, device=device),
+            self.as_tensors(obs),
             th.as_tensor(batch.action.reshape(-1, self.action_dim), device=device),
-            th.as_tensor(next_obs, device=device),
+            self.as_tensors(next_obs),
             th.as_tensor(done, device=device),
             th.as_tensor(reward, device=device),
-            None,
+            None if discount is None else th.as_tensor(discount, device=device),
             th.as_tensor(weight, device=device),
             batch,
         )
+
+    def shaped(self, obs: Any) -> Any:
+        """Observations in the shape that SB3 has them in: a Discrete one has an axis of its own."""
+        if isinstance(obs, dict):
+            return {name: part.reshape(-1, *self.obs_shape[name]) for name, part in obs.items()}
+        return obs.reshape(-1, *self.obs_shape)
+
+    def as_tensors(self, obs: Any) -> Any:
+        """Observations as a tensor, or a mapping of tensors."""
+        if isinstance(obs, dict):
+            return {name: th.as_tensor(part, device=self.device) for name, part in obs.items()}
+        return th.as_tensor(obs, device=self.device)
+
+    def normalized_reward(self, reward: Any, discount: Any, env: VecNormalize) -> Any:
+        """Rewards as a `VecNormalize` scales and clips them; sums of several steps as the sum of
+        what it makes of each, as long as it clips none."""
+        if discount is None or not env.norm_reward:
+            return self._normalize_reward(reward, env)
+        powers = self.gamma ** np.arange(self.n_steps + 1)
+        steps = np.abs(discount - powers[1:]).argmin(axis=-1, keepdims=True)
+        bound = env.clip_reward * powers[:-1].cumsum()[steps]
+        scaled = reward / np.sqrt(env.ret_rms.var + env.epsilon)
+        return np.clip(scaled, -bound, bound).astype(np.float32)
 
     def update_priorities(self, samples: SiblingSamples, td_errors: th.Tensor) -> None:
         """Refresh with the TD errors, target minus value, [B] or [B, 1], from before the optimizer

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sibling_replay.grouping.leaves import as_rows, row
 from sibling_replay.integrations import host
 from sibling_replay.integrations.export import write_transitions
 from sibling_replay.integrations.sb3_buffer import FUNCTION, SiblingReplayBuffer
@@ -31,7 +32,8 @@ def export(source: Any, path: str | os.PathLike[str]) -> None:
     Transitions are as stored, so under `VecNormalize` as the environment gave them. From the
     model's networks as they are now come q_next (the value of next_obs by which the model learns),
     target (in normalised rewards under `VecNormalize`) and td_error. A prioritized buffer adds the
-    priorities it has, and its alpha; one with a key function its groups.
+    priorities it has, and its alpha; one with a key function its groups. Dict observations are
+    written as one array, with the numbers of all entries in a row.
     """
     model = source if isinstance(source, DQN) else None
     buffer = source if model is None else model.replay_buffer
@@ -59,6 +61,8 @@ def export(source: Any, path: str | os.PathLike[str]) -> None:
         columns |= _values(model, buffer, columns)
     elif "priority" not in columns:
         raise ValueError("a buffer drawn by Uniform has no priorities: export the model instead")
+    for name in ("obs", "next_obs"):
+        columns[name] = as_rows(columns[name])
     write_transitions(path, columns, alpha=alpha)
 
 
@@ -94,13 +98,22 @@ def _stock_columns(buffer: Any) -> Columns:
 def _values(model: Any, buffer: Any, columns: Columns) -> Columns:
     """q_next, target and td_error by the model's networks, as `train` would compute them now."""
     env = model.get_vec_normalize_env()
-    reward = columns["reward"] if env is None else env.normalize_reward(columns["reward"])
+    reward, discount = columns["reward"], columns.get("discount")  # None for single steps
+    if env is not None:
+        if discount is None:
+            reward = env.normalize_reward(reward)
+        else:
+            reward = buffer.normalized_reward(reward[:, None], discount[:, None], env)[:, 0]
     ended = columns["terminated"]
     if not buffer.handle_timeout_termination:
         ended = ended | columns["truncated"]
 
-    def rows(name: str, start: int) -> th.Tensor:
-        obs = columns[name][start : start + _AT_ONCE].reshape(-1, *buffer.obs_shape)
+    def rows(name: str, start: int) -> Any:
+        part = slice(start, start + _AT_ONCE)
+        if isinstance(buffer, SiblingReplayBuffer):
+            obs = buffer.shaped(row(columns[name], part))
+            return buffer.as_tensors(obs if env is None else env.normalize_obs(obs))
+        obs = columns[name][part].reshape(-1, *buffer.obs_shape)
         return th.as_tensor(obs if env is None else env.normalize_obs(obs), device=model.device)
 
     model.policy.set_training_mode(False)
@@ -117,5 +130,5 @@ def _values(model: Any, buffer: Any, columns: Columns) -> Columns:
             q_next.append(values.squeeze(1).cpu().numpy())
             q.append(model.q_net(rows("obs", start)).cpu().numpy()[np.arange(len(action)), action])
     found = np.concatenate(q_next)
-    target = reward + model.gamma * np.where(ended, 0.0, found)
+    target = reward + (model.gamma if discount is None else discount) * np.where(ended, 0.0, found)
     return {"q_next": found, "target": target, "td_error": target - np.concatenate(q)}

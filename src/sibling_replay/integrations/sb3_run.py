@@ -67,6 +67,7 @@ def _model(config: GymConfig) -> SiblingDQN:
         learning_starts=config.learning_starts,
         batch_size=config.batch_size,
         gamma=config.gamma,
+        n_steps=config.n_steps,
         train_freq=config.train_every,
         gradient_steps=config.updates_a_round,
         target_update_interval=config.target_interval,

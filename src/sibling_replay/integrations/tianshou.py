@@ -122,12 +122,7 @@ class _Siblings(ReplayBuffer):
 
     def _observations_and_actions(self, slots: Any) -> tuple[Any, Any]:
         obs = self.get(slots, "obs")
-        if isinstance(obs, Batch) and self.strategy.needs.groups and self.replay.exact:
-            raise TypeError(
-                "observations of several parts need a key function: key(obs, act), or a map such "
-                "as Auto() of sibling_replay.grouping"
-            )
-        if isinstance(obs, Batch) and self.replay.takes_parts:
+        if isinstance(obs, Batch) and (self.replay.takes_parts or self.replay.exact):
             obs = obs.to_dict()
         return obs, self._meta.act[slots]
 
@@ -224,16 +219,21 @@ def export(
 ) -> None:
     """Write a buffer to an .npz for `sibling-replay diagnose`.
 
-    next_values: maps next observations, [n, ...], to their values, [n], for the column q_next.
+    next_values: maps next observations, [n, ...] (or a mapping of such, where they are of several
+        parts), to their values, [n], for the column q_next.
     """
     slots = drawable_slots(buffer.replay)
     batch = buffer[slots]
     columns = {
-        "obs": batch.obs,
+        "obs": _plain(batch.obs),
         "action": batch.act,
         "reward": batch.rew,
-        "next_obs": batch.obs_next,
+        "next_obs": _plain(batch.obs_next),
         "terminated": batch.terminated,
         "truncated": batch.truncated,
     }
     export_columns(path, buffer.replay, slots, columns, next_values)
+
+
+def _plain(obs: Any) -> Any:
+    return obs.to_dict() if isinstance(obs, Batch) else np.asarray(obs)

@@ -34,6 +34,7 @@ from sibling_replay.checkpoint import KEY_KINDS, StateError, read_header
 from sibling_replay.diagnostics import EXACT_KEY, equal_rows
 from sibling_replay.grouping import Auto, Support, parse_key
 from sibling_replay.grouping.key_map import KeyMap, checked_keys
+from sibling_replay.grouping.leaves import as_rows
 from sibling_replay.grouping.saved import KEY_WORDS
 from sibling_replay.grouping.vqvae import VQVAE
 from sibling_replay.keying import SAVED
@@ -81,7 +82,10 @@ def read_transitions(path: Path, how: Reading) -> Transitions:
 def _read(path: Path, file: Columns | None, how: Reading) -> Transitions:
     if file is None:
         buffer = _load(path)
-        stored = buffer.transitions()
+        stored = {
+            name: as_rows(column) if name in ("obs", "next_obs") else column
+            for name, column in buffer.transitions().items()
+        }
         file = Columns(path, tuple(stored), stored.__getitem__)
         source = f"a saved buffer drawn by {type(buffer.strategy).__name__}"
         own_key = tuple(sorted(buffer.key_fields, key=lambda name: name != GROUP_KEY))

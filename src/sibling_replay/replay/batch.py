@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable
 from functools import cache
 from operator import attrgetter
 from sys import getrefcount
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sibling_replay.replay.arrays import F32, F64, I64, U8
-from sibling_replay.replay.payload import Layout
+from sibling_replay.replay.payload import Field, Layout
 
 Columns: TypeAlias = dict[str, tuple[tuple[int, ...], np.dtype[Any], int]]
 
@@ -38,15 +39,23 @@ class Plan:
     The field BLOCK covers the whole record: it is what the kernels are given.
     """
 
-    __slots__ = ("dtype", "opened", "shape", "size", "source")
+    __slots__ = ("dtype", "opened", "parts", "shape", "size", "source")
 
-    def __init__(self, columns: Columns, size: int, size_bytes: int, source: object = None) -> None:
+    def __init__(
+        self,
+        columns: Columns,
+        size: int,
+        size_bytes: int,
+        source: object = None,
+        parts: dict[str, Field] | None = None,
+    ) -> None:
         self.size = size
+        self.parts = parts or {}  # the columns of several parts, which are opened when asked for
         self.shape = (size,)
         # The memory the blocks are drawn from, weakly: it keeps its plans, and a cycle would hold
         # gigabytes until the garbage collector comes by. One object has one such reference.
         self.source = None if source is None else weakref.ref(source)
-        self.opened = tuple(name for name in _OPENED if name in columns)
+        self.opened = self._opened(columns)
         places = {BLOCK: ((size_bytes,), np.dtype(np.uint8), 0), **columns}
         self.dtype = np.dtype(
             {
@@ -57,19 +66,22 @@ class Plan:
             }
         )
 
+    def _opened(self, columns: Iterable[str]) -> tuple[str, ...]:
+        return tuple(name for name in _OPENED if name in columns and name not in self.parts)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Plan:
         """A copied batch is still of its buffer."""
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A batch sent to another process is its columns: the buffer does not go with it."""
-        return _plan_of, (self.dtype, self.size)
+        return _plan_of, (self.dtype, self.size, self.parts)
 
 
-def _plan_of(dtype: np.dtype[Any], size: int) -> Plan:
-    plan = Plan({}, size, 0)
+def _plan_of(dtype: np.dtype[Any], size: int, parts: dict[str, Field] | None = None) -> Plan:
+    plan = Plan({}, size, 0, parts=parts)
     plan.dtype = dtype
-    plan.opened = tuple(name for name in _OPENED if name in (dtype.names or ()))
+    plan.opened = plan._opened(dtype.names or ())
     return plan
 
 
@@ -83,12 +95,17 @@ def batch_plan(layout: Layout, size: int, source: object) -> Plan:
     fields, field_bytes = layout.columns(size)
     for name, (shape, dtype, offset) in fields.items():
         columns[name] = (shape, dtype, offset + start)
-    return Plan(columns, size, start + field_bytes, source)
+    return Plan(columns, size, start + field_bytes, source, layout.parts)
 
 
 def _column(name: str) -> Any:
     """A property that gives a column as an array over the block, for one field access."""
     return property(lambda self: self.record[name], doc=f"The column {name!r}.")
+
+
+def _parts_or_column(name: str) -> Any:
+    """The same for a column that may be of several parts: then a mapping or tuple of arrays."""
+    return property(lambda self: self._opened(name), doc=f"The column {name!r}.")
 
 
 class Block:
@@ -97,10 +114,10 @@ class Block:
     __slots__ = ("block", "plan", "record")
     _own: ClassVar[frozenset[str]] = frozenset({"block"})  # made anew from the record
 
-    obs: NDArray[Any] = _column("obs")  # [size, ...]
+    obs: Any = _parts_or_column("obs")  # [size, ...]
     action: NDArray[Any] = _column("action")  # [size, ...]
     reward: F32 = _column("reward")  # [size]
-    next_obs: NDArray[Any] = _column("next_obs")  # [size, ...]
+    next_obs: Any = _parts_or_column("next_obs")  # [size, ...]
     terminated: NDArray[np.bool_] = _column("terminated")  # [size]
     truncated: NDArray[np.bool_] = _column("truncated")  # [size]
 
@@ -113,7 +130,11 @@ class Block:
         """Columns of the user's own."""
         if name in Block.__slots__ or name not in self.columns:
             raise AttributeError(f"{type(self).__name__} has no column {name!r}")
-        return self.record[name]
+        return self._opened(name)
+
+    def _opened(self, name: str) -> Any:
+        column, parts = self.record[name], self.plan.parts.get(name)
+        return column if parts is None else parts.opened(column)
 
     def __getstate__(self) -> dict[str, Any]:
         """For `copy` and `pickle`: all but the bytes, which are the record's own."""
@@ -143,7 +164,14 @@ class Block:
         """
         import torch
 
-        return {name: torch.tensor(getattr(self, name), device=device) for name in self._to_copy()}
+        def copied(column: Any) -> Any:
+            if isinstance(column, dict):
+                return {name: copied(part) for name, part in column.items()}
+            if isinstance(column, tuple):
+                return tuple(map(copied, column))
+            return torch.tensor(column, device=device)
+
+        return {name: copied(getattr(self, name)) for name in self._to_copy()}
 
     def _to_copy(self) -> tuple[str, ...]:
         return self.columns
@@ -226,10 +254,10 @@ class Batch(Block):
     __slots__ = ("_outcomes", "drawn", *_OPENED)
     _own = frozenset({"block", *_OPENED})
 
-    obs: NDArray[Any]  # [size, ...]
+    obs: Any  # [size, ...]; a mapping or tuple of such, where there are several parts
     action: NDArray[Any]  # [size, ...]
     reward: F32  # [size]
-    next_obs: NDArray[Any]  # [size, ...]
+    next_obs: Any  # as obs
     terminated: NDArray[np.bool_]  # [size]
     truncated: NDArray[np.bool_]  # [size]
     weights: F32  # [size]: importance weights

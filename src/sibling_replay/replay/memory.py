@@ -190,7 +190,7 @@ class Memory:
         """The outcomes of live slots, for means over them; for means of residuals with the
         observations and actions that led to them."""
         columns, size_bytes = self.layout.columns(slots.size, outcomes_only=not residuals)
-        plan = Plan(columns, slots.size, size_bytes)
+        plan = Plan(columns, slots.size, size_bytes, parts=self.layout.parts)
         outcomes = Outcomes(plan, slots, shares, starts, remembered, residuals)
         table = self.layout.table if residuals else self.layout.outcome_table
         gather(self.rows, table, slots, slots, outcomes.block, 0)
@@ -367,6 +367,17 @@ def append(handle, block, count, grouped, counting, noting):
     if grouped is not None:
         if counts[LIVE] == capacity:  # the next two to go
             fetch_members(index, counts[ADDED] % capacity, (counts[ADDED] + 1) % capacity)
+
+
+@inner()
+def replace_row(handle, rows, slot, row, counting):
+    """Give a live entry another outcome: a row with the same key. What is counted of outcomes
+    follows; the group, the mass and the date of the entry stay."""
+    if counting is not None:
+        group = np.int64(open_index(handle).items[0, slot])
+        _leave_outcome(handle, slot)
+        join_outcome(handle, slot, group, rows, row)
+    _store(rows, slot, row)
 
 
 @inner()

@@ -89,6 +89,10 @@ class Field:
                 )
             object.__setattr__(self, "bounds", (low, high))
 
+    def opened(self, column: Any) -> Any:
+        """A column as users see it; that of several parts (parts.py) as its parts."""
+        return column
+
     @property
     def packed(self) -> bool:
         """Stored as bits: arrays of booleans."""
@@ -156,6 +160,11 @@ class Layout:
             outcome_bytes=ends[1],
             row_words=-(-ends[2] // 4),
         )
+
+    @property
+    def parts(self) -> dict[str, Field]:
+        """The fields of several parts."""
+        return {n: field for n, field in self.fields.items() if hasattr(field, "tree")}
 
     @property
     def offsets(self) -> list[int]:

@@ -53,7 +53,7 @@ _OBJECT = "object"  # in the place of a key that is no text
 _CHANGING = (  # of a header, while a model learns
     "steps", "updates", "episodes", "late", "notes", "explore", "evaluate", "settings",
 )  # fmt: skip
-_LEARNING = ("gamma", "learning_rate", "grad_clip", "loss", "through_time_limits")
+_LEARNING = ("gamma", "learning_rate", "grad_clip", "loss", "through_time_limits", "n_steps")
 
 Callback = Callable[["DQN"], bool | None]
 
@@ -106,6 +106,8 @@ class DQN:
             self.strategy,
             key=_key(key, self.strategy),
             seed=rng.replay,
+            n_steps=self.settings.n_steps,
+            gamma=self.settings.gamma,
         )
         self._explore, self._evaluate_from = rng.explore, rng.eval
         self.steps = 0  # of the environment, taken
@@ -204,6 +206,8 @@ class DQN:
 
     def _take_steps(self, until: int, stops: list[int]) -> Iterator[None]:
         """Train, and stop after steps that are a multiple of one of `stops`, and after the last."""
+        if not self.made.begun:  # the first episodes continue nothing that a file may hold
+            self.buffer.end_episodes()
         world, begun = self.made.world(), self.steps
         stop = next_stop(begun, until, stops)
         position = Position(self.steps, self.updates, None)

@@ -112,9 +112,13 @@ def interact(
             chance, which = draw(), draw()
             explores = chance < epsilon(number + place)
             actions.append(int(which * n_actions) if explores else learner.greedy(obs))
-        for transition in world.step(actions)[: last - number]:
+        found, left = world.step(actions), last - number
+        if left < len(found):
+            for place in world.places[left:]:  # their steps are not kept
+                buffer.end_episodes(place)
+        for place, transition in zip(world.places, found[:left], strict=False):
             number += 1
-            add(*transition)
+            add(*transition, env_id=place)
             batch = td_errors = None
             for _ in range(updates_after(number)):
                 batch = sample(size * candidates if candidates else size, beta(updates))

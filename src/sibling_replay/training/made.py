@@ -58,6 +58,11 @@ class Made:
             return self._vector.single_observation_space, self._vector.single_action_space
         return self._envs[0].observation_space, self._envs[0].action_space
 
+    @property
+    def begun(self) -> bool:
+        """Whether episodes are under way."""
+        return self._world is not None
+
     def world(self) -> Envs | VectorWorld:
         """Where to act; the first call resets."""
         if self._world is None and self._vector is not None:

@@ -80,13 +80,14 @@ class NetworkSettings(LearningSettings):
     train_every: int = 1  # steps between rounds of updates
     updates_a_round: int = 1
     through_time_limits: bool = True  # targets bootstrap where a time limit cut an episode off
+    n_steps: int = 1  # that an outcome covers at most
 
     def __post_init__(self) -> None:
         super().__post_init__()
         loss_named(self.loss)  # refuses what is none
         layers = re.fullmatch(r"[1-9]\d*(-[1-9]\d*)*", self.hidden_layers)
         require(self, "hidden_layers", layers is not None, "units of layers, as 64-64")
-        at_least(self, 1, "train_every", "updates_a_round")
+        at_least(self, 1, "train_every", "updates_a_round", "n_steps")
         require(self, "tau", 0 < self.tau <= 1, "above 0 and at most 1")
 
     @property

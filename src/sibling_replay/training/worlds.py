@@ -59,6 +59,7 @@ class World(Protocol):
     """Environments that are acted in together."""
 
     observations: list[Any]  # of the actions to come, one an environment
+    places: Sequence[int]  # the environments of the last step's transitions
     tally: Tally
 
     @property
@@ -79,6 +80,7 @@ class Envs:
     def __init__(self, envs: Sequence[gym.Env[Any, Any]], observations: Sequence[Any]) -> None:
         self.envs = list(envs)
         self.observations = list(observations)
+        self.places: Sequence[int] = range(len(self.envs))
         self.tally = Tally(len(self.envs))
         self.n_actions = discrete_actions(envs[0].action_space, str(envs[0]))
 
@@ -103,6 +105,7 @@ class VectorWorld:
         self.n_actions = discrete_actions(env.single_action_space, str(env))
         self._mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
         self.observations = _apart(observations)
+        self.places: Sequence[int] = range(env.num_envs)
         self.tally = Tally(env.num_envs)
         self._ended = np.zeros(env.num_envs, dtype=bool)
 
@@ -117,7 +120,8 @@ class VectorWorld:
         # where the step before ended an episode, this one was its reset: no transition
         resets = self._ended if self._mode == AutoresetMode.NEXT_STEP else np.zeros_like(ended)
         found = []
-        for place in map(int, np.flatnonzero(~resets)):
+        self.places = np.flatnonzero(~resets).tolist()
+        for place in self.places:
             _refuse_unfit(last[place])
             transition = Transition(
                 self.observations[place],

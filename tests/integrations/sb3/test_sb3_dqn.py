@@ -10,7 +10,7 @@ from sb3_kit import BANDIT, SMALL, parameters, small_model
 from stable_baselines3 import DQN
 from stable_baselines3.common.callbacks import CheckpointCallback
 from stable_baselines3.common.env_util import make_vec_env
-from stable_baselines3.common.envs import FakeImageEnv, SimpleMultiObsEnv
+from stable_baselines3.common.envs import FakeImageEnv
 from stable_baselines3.common.logger import KVWriter, Logger
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -350,7 +350,7 @@ def test_outcomes_are_not_compared_where_they_cannot_be_equal():
 
 def test_bad_options_are_named():
     for options, error, match in (
-        (dict(n_steps=3), ValueError, "n_steps"),
+        (dict(n_steps=0), ValueError, "n_steps"),
         (dict(loss="l1"), ValueError, "loss"),
         (dict(beta_initial=1.2), ValueError, "beta_initial"),
         (dict(replay_buffer_kwargs={"strategy": Uniform()}), TypeError, "strategy"),
@@ -396,8 +396,3 @@ def test_images_train_a_convolutional_policy():
     stored = model.replay_buffer.storage.transitions()["obs"]
     assert stored.dtype == np.uint8 and stored.shape == (40, 1, 40, 40)
     assert model._n_updates > 0
-
-
-def test_dict_observations_are_refused():
-    with pytest.raises(TypeError, match="FlattenObservation"):
-        SiblingDQN("MultiInputPolicy", SimpleMultiObsEnv(), strategy=SiblingSample())

@@ -11,6 +11,7 @@ from readme_blocks import README, code_below
 
 from sibling_replay.microscope.transitions import Reading, read_transitions
 
+MODULES = ("sb3", "sb3_buffer", "sb3_contrib")
 PYTHON = re.compile(r"^```python[^\n]*\n(.*?)^```", re.M | re.S)
 
 
@@ -36,7 +37,7 @@ def test_the_snippet_runs(tmp_path):
 
 
 def test_the_key_of_the_readme_makes_siblings_in_cartpole(tmp_path):
-    first, second = PYTHON.findall(README.read_text().split("### CleanRL")[0])[-2:]
+    first, second, _ = PYTHON.findall(README.read_text().split("### CleanRL")[0])[-3:]
     code = (
         "import numpy as np\n"
         + first.split("env =")[0]
@@ -51,8 +52,26 @@ def test_the_key_of_the_readme_makes_siblings_in_cartpole(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("module", ["sb3", "sb3_buffer"])
-@pytest.mark.parametrize("missing", ["stable_baselines3", "torch"])
+def test_continuous_actions_and_quantiles_of_the_readme(tmp_path):
+    first, second, third = PYTHON.findall(README.read_text().split("### CleanRL")[0])[-3:]
+    assert third.count("10_000") == 2
+    imports = first.split("env =")[0] + second.split("model =")[0]
+    done = run(
+        imports
+        + third.replace("10_000", "2_300").replace("key=Auto())", "key=Auto(), train_freq=50)")
+        + "\nassert model.num_timesteps >= 2_300 and model.replay_buffer.storage.key_choices\n",
+        tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "missing"),
+    [
+        *[(module, each) for module in MODULES for each in ("stable_baselines3", "torch")],
+        ("sb3_contrib", "sb3_contrib"),
+    ],
+)
 def test_a_missing_host_is_named_with_its_extra(module, missing, tmp_path):
     code = (
         f"import sys; sys.modules[{missing!r}] = None\nimport sibling_replay.integrations.{module}"

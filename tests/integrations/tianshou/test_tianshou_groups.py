@@ -61,10 +61,14 @@ def test_a_key_map_defines_siblings_by_one_call_a_write():
     assert groups[[0, 4, 1, 5]].tolist() == [0, 0, 1, 2]
 
 
-def test_observations_of_several_parts_need_a_key():
+def test_observations_of_several_parts():
+    """Equal parts are siblings; a key function is given the entry as Tianshou has it."""
     parts = transition(Batch(a=np.zeros(2), b=np.ones(1)), 0)
-    with pytest.raises(TypeError, match="key function"):
-        SiblingReplayBuffer(4, SiblingSample()).add(parts)
+    exact = SiblingReplayBuffer(4, SiblingSample())
+    for b in (1.0, 1.0, 2.0):
+        exact.add(transition(Batch(a=np.array([0.0, -0.0]), b=np.array([b])), 0))
+    exact.add(transition(Batch(a=np.zeros(2), b=np.ones(1)), 0))
+    assert exact.replay.sampler.groups.tolist() == [0, 0, 1, 0]
     keyed = SiblingReplayBuffer(4, SiblingSample(), key=lambda obs, act: int(obs.b[0]))
     keyed.add(parts)
     assert keyed.sample(2)[1].tolist() == [0, 0]

@@ -25,6 +25,7 @@ class DoubleDQN:
 
     loss: by name, one of those in `losses`.
     through_time_limits: targets bootstrap where an episode was cut off, not only where it went on.
+    n_steps: of the outcomes it learns from; above 1 they have a discount each.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class DoubleDQN:
         grad_clip: float,
         loss: str = "mse",
         through_time_limits: bool = False,
+        n_steps: int = 1,
         device: str = "cpu",
     ) -> None:
         self.network = network.to(device)
@@ -47,6 +49,7 @@ class DoubleDQN:
         self._loss_of = loss_of_errors(loss)
         self.last_loss: float | Tensor = float("nan")  # mean of the last update
         self.through_time_limits = through_time_limits
+        self.n_steps = n_steps
         self.device = device
         self.dtype = next(network.parameters()).dtype
         self.signals: dict[str, Tensor] = {}  # of the last update, by the names in SIGNALS
@@ -116,7 +119,10 @@ class DoubleDQN:
         if not self.through_time_limits:
             ended = ended | outcomes.truncated
         going = self._tensor(~ended).to(self.dtype)
-        targets = self._tensor(outcomes.reward).to(self.dtype) + self.gamma * going * bootstrap
+        discount: float | Tensor = self.gamma
+        if self.n_steps > 1:
+            discount = self._tensor(outcomes.discount).to(self.dtype)
+        targets = self._tensor(outcomes.reward).to(self.dtype) + discount * going * bootstrap
         values = own = None
         if batch.residuals:
             values = self._of_pairs(self.network, batch.obs, batch.action)

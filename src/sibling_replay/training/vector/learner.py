@@ -21,7 +21,6 @@ from sibling_replay.training.vector.network import (
     move_target,
     new_perceptron,
     values_of,
-    write_errors,
     write_targets,
 )
 
@@ -34,6 +33,7 @@ class CompiledDoubleDQN:
     are flattened.
 
     through_time_limits: targets bootstrap where an episode was cut off, not only where it went on.
+    n_steps: of the outcomes it learns from; above 1 they have a discount each.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class CompiledDoubleDQN:
         grad_clip: float,
         loss: str = "mse",
         through_time_limits: bool = False,
+        n_steps: int = 1,
         dtype: DTypeLike = np.float32,
     ) -> None:
         self._use(new_perceptron(layers, 2 * 64, dtype))
@@ -57,6 +58,7 @@ class CompiledDoubleDQN:
         self._last: Any = None  # targets and errors of the last update
         self._loss = loss_named(loss)
         self._through = through_time_limits
+        self._n_steps = n_steps
         self._one_hot: NDArray[Any] | None = None
         if isinstance(observation_space, spaces.Discrete):
             self._one_hot = np.eye(int(observation_space.n), dtype=dtype)
@@ -109,21 +111,19 @@ class CompiledDoubleDQN:
         obs, next_obs = self._read(batch.obs, outcomes.next_obs)
         network = self._handle, self._theta
         dtype = self._theta.dtype
-        targets, errors = np.empty(len(next_obs), dtype), np.empty(len(obs), dtype)
+        errors = np.empty(len(obs), dtype)
         shift = _NO_SHIFT if batch.shift is None else batch.shift
         self.updates += 1
         rule = self._loss, self.updates, self.learning_rate, self.grad_clip
-        if outcomes is batch:
+        if outcomes is batch and self._n_steps == 1:
+            targets: NDArray[Any] = np.empty(len(next_obs), dtype)
             self.last_loss = learn(
                 *network, obs, batch.action, batch.reward, next_obs, batch.terminated,
                 batch.truncated, batch.weights, shift, self.gamma, self._through, *rule, targets,
                 errors,
             )  # fmt: skip
         else:
-            write_targets(
-                *network, obs, next_obs, outcomes.reward, outcomes.terminated, outcomes.truncated,
-                self.gamma, self._through, targets,
-            )  # fmt: skip
+            targets = self._targets(outcomes, obs, next_obs)
             values = own = None
             if batch.residuals:
                 values = self.values_of(batch.obs, batch.action)
@@ -134,6 +134,19 @@ class CompiledDoubleDQN:
             )
         self._last = targets, errors
         return errors
+
+    def _targets(self, outcomes: Any, obs: NDArray[Any], next_obs: NDArray[Any]) -> NDArray[Any]:
+        """Of every outcome (eq. 11). Those of several steps have a discount each."""
+        single = self._n_steps == 1
+        reward = outcomes.reward if single else np.zeros_like(outcomes.reward)
+        targets: NDArray[Any] = np.empty(len(next_obs), self._theta.dtype)
+        write_targets(
+            self._handle, self._theta, obs, next_obs, reward, outcomes.terminated,
+            outcomes.truncated, self.gamma if single else 1.0, self._through, targets,
+        )  # fmt: skip
+        if not single:
+            targets = (outcomes.reward + outcomes.discount * targets).astype(targets.dtype)
+        return targets
 
     def _read(self, obs: Any, next_obs: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """Entries and outcomes as rows, with room for all of them."""
@@ -146,11 +159,8 @@ class CompiledDoubleDQN:
     def td_errors(self, batch: Batch) -> NDArray[Any]:
         """The TD errors of a batch with one outcome an entry; nothing is learnt."""
         obs, next_obs = self._read(batch.obs, batch.next_obs)
-        errors: NDArray[Any] = np.empty(len(obs), self._theta.dtype)
-        write_errors(
-            self._handle, self._theta, obs, batch.action, batch.reward, next_obs,
-            batch.terminated, batch.truncated, self.gamma, self._through, errors,
-        )  # fmt: skip
+        values = self.values_of(batch.obs, batch.action)
+        errors: NDArray[Any] = self._targets(batch, obs, next_obs) - values
         return errors
 
     def signals_for(self, buffer: ReplayBuffer, batch: Batch) -> dict[str, NDArray[Any]]:

@@ -279,20 +279,6 @@ def write_targets(
 
 
 @njit(**_ENTRY)
-def write_errors(
-    handle, theta, obs, action, reward, next_obs, terminated, truncated, gamma, through, errors
-):
-    """Target minus value of entries with one outcome each; nothing is learnt."""
-    net = _opened(handle, theta)
-    _write_targets(net, obs, next_obs, reward, terminated, truncated, gamma, through, errors)
-    size, n_actions = action.size, net.sizes[-1]
-    place = net.online.size - net.rows.shape[0] * n_actions
-    values = net.online[place : place + size * n_actions].reshape(size, n_actions)
-    for b in range(size):
-        errors[b] -= values[b, action[b]]
-
-
-@njit(**_ENTRY)
 def descend(
     handle, theta, action, targets, weights, shift, loss, update, learning_rate, grad_clip, errors
 ):
