@@ -161,6 +161,22 @@ def test_draws_follow_the_law(name: str, steps: int) -> None:
     assert not whole or run.batch.starts[-1] >= run.batch.slots.size
 
 
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        *((name, "LaBER") for name in ("combined", "age", "stratified", "Neyman", "LAP", "ReLo")),
+        ("expected", "stratified"),
+        ("group mean", "stratified"),
+    ],
+)
+def test_draws_do_not_follow_another_law(name: str, other: str) -> None:
+    """The test above can fail: the same draws reject uniform ones (LaBER's), or even groups."""
+    run, _, _ = begun(RULES[name], 1_500)
+    law = law_of(run, other)
+    counts, _ = drawn(run, 2_000)
+    assert chisquare(counts[: law.size], law * counts.sum()).pvalue < LEVEL
+
+
 @pytest.mark.parametrize("name", ["expected", "group mean", "Neyman"])
 def test_scores_are_those_of_the_errors(name: str) -> None:
     """After one more update by hand: noted errors, or the exact mean over the group."""

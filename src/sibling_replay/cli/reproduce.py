@@ -85,7 +85,7 @@ def reproduce(
     """Run what is missing of a study; rerun it after any interruption.
 
     Args:
-        condition: minatar, keys: only these training rewards.
+        condition: minatar, keys, control: only these training rewards.
         steps: Length of each run in environment steps; the same as --set steps=...
         select_lr: minatar: choose learning rates as the paper did, by AUC over its grid on the
             clean games, instead of taking the paper's.

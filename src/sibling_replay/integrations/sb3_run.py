@@ -1,5 +1,5 @@
-"""A run of a study as Stable-Baselines3 does it: `SiblingDQN` on a Gymnasium environment, evaluated
-without the tail, its buffer measured at every evaluation."""
+"""A run of a study as Stable-Baselines3 does it: `SiblingDQN`, `SiblingSAC` or `SiblingTD3` on a
+Gymnasium environment, evaluated without the tail, its buffer measured at every evaluation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from sibling_replay.envs import make_env
 from sibling_replay.grouping import parse_key
 from sibling_replay.integrations import host
-from sibling_replay.integrations.sb3 import SiblingDQN
+from sibling_replay.integrations.sb3 import (
+    SiblingAlgorithm,
+    SiblingDQN,
+    SiblingSAC,
+    SiblingTD3,
+)
+from sibling_replay.training.control_config import ControlConfig
 from sibling_replay.training.evaluation import greedy_returns
 from sibling_replay.training.gym_config import GymConfig, training_env
 from sibling_replay.training.methods import strategy_of
@@ -22,6 +28,7 @@ from sibling_replay.training.training_clock import TrainingClock
 with host("Stable-Baselines3", "sb3"):
     import torch as th
     from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.noise import NormalActionNoise
 
 
 def train_sb3(config: GymConfig) -> RunResult:
@@ -32,7 +39,7 @@ def train_sb3(config: GymConfig) -> RunResult:
             f"{config.steps}, got {config.learner!r} and {config.beta_updates}"
         )
     th.set_num_threads(1)
-    model = _model(config)
+    model = _control(config) if isinstance(config, ControlConfig) else _dqn(config)
     notes = _Notes(config)
     model.learn(config.steps, notes)
     notes.finish()
@@ -50,43 +57,61 @@ def train_sb3(config: GymConfig) -> RunResult:
     )
 
 
-def _model(config: GymConfig) -> SiblingDQN:
+def _shared(config: GymConfig) -> dict[str, Any]:
+    """What all of SB3's off-policy algorithms take."""
     strategy = strategy_of(config)
     grouped = strategy.needs.groups
+    return {
+        "policy": "MlpPolicy",
+        "env": training_env(config),
+        "strategy": strategy,
+        "key": parse_key(config.key) if grouped and config.key else "default",
+        "beta_initial": config.beta_start,
+        "beta_final": config.beta_end,
+        "learning_rate": config.learning_rate,
+        "buffer_size": config.capacity,
+        "learning_starts": config.learning_starts,
+        "batch_size": config.batch_size,
+        "gamma": config.gamma,
+        "n_steps": config.n_steps,
+        "train_freq": config.train_every,
+        "gradient_steps": config.updates_a_round,
+        "tau": config.tau,
+        "replay_buffer_kwargs": {"handle_timeout_termination": config.through_time_limits},
+        "policy_kwargs": {"net_arch": list(config.layers)},
+        "seed": config.seed,
+        "device": "cpu",
+    }
+
+
+def _control(config: ControlConfig) -> SiblingAlgorithm:
+    if config.algorithm == "SAC":
+        return SiblingSAC(**_shared(config))
+    shared = _shared(config)
+    noise = None
+    if config.action_noise:
+        size = shared["env"].action_space.shape
+        noise = NormalActionNoise(np.zeros(size), np.full(size, config.action_noise))
+    return SiblingTD3(**shared, action_noise=noise)
+
+
+def _dqn(config: GymConfig) -> SiblingDQN:
     return SiblingDQN(
-        "MlpPolicy",
-        training_env(config),
-        strategy=strategy,
-        key=parse_key(config.key) if grouped and config.key else "default",
+        **_shared(config),
         double_q=True,
         loss=config.loss,
-        beta_initial=config.beta_start,
-        beta_final=config.beta_end,
-        learning_rate=config.learning_rate,
-        buffer_size=config.capacity,
-        learning_starts=config.learning_starts,
-        batch_size=config.batch_size,
-        gamma=config.gamma,
-        n_steps=config.n_steps,
-        train_freq=config.train_every,
-        gradient_steps=config.updates_a_round,
         target_update_interval=config.target_interval,
-        tau=config.tau,
-        replay_buffer_kwargs={"handle_timeout_termination": config.through_time_limits},
         exploration_fraction=config.epsilon_decay_steps / config.steps,
         exploration_initial_eps=config.epsilon_start,
         exploration_final_eps=config.epsilon_end,
         max_grad_norm=config.grad_clip,
-        policy_kwargs={"net_arch": list(config.layers)},
-        seed=config.seed,
-        device="cpu",
     )
 
 
 class _Notes(BaseCallback):  # type: ignore[misc]  # SB3 is not there where types are checked
     """Evaluations and what the buffer is like, every so many steps."""
 
-    model: SiblingDQN
+    model: SiblingAlgorithm
 
     def __init__(self, config: GymConfig) -> None:
         super().__init__()
@@ -123,7 +148,6 @@ class _Notes(BaseCallback):  # type: ignore[misc]  # SB3 is not there where type
         measures = replay_measures(storage, self._config.tail_magnitude)
         self.rows.append([float(self.num_timesteps), *measures, *seconds])
 
-    def _greedy_all(self, obs: NDArray[Any]) -> NDArray[np.int64]:
-        with th.no_grad():
-            best: NDArray[np.int64] = self.model.q_net(th.as_tensor(obs)).argmax(dim=1).numpy()
-        return best
+    def _greedy_all(self, obs: NDArray[Any]) -> NDArray[Any]:
+        actions: NDArray[Any] = self.model.predict(obs, deterministic=True)[0]
+        return actions

@@ -15,7 +15,7 @@ tested: the question is whether it learns, not which is better.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from sibling_replay.artefacts.summaries import series
 from sibling_replay.running.jobs import JobFunction
 from sibling_replay.running.runs import Run, select, spelt
 from sibling_replay.studies.gym_job import GymJob
+from sibling_replay.studies.keys.declared import with_annealing
 from sibling_replay.studies.study import Choice, Study, chosen_run
 from sibling_replay.studies.tabular import RunNeeds
 from sibling_replay.training.gym_config import GymConfig
@@ -95,9 +96,7 @@ CONTESTANTS = (
 def declared_runs(choice: Choice) -> tuple[Run, ...]:
     """Those chosen, a seed of all before the next."""
     named = tuple(spelt("environment", env, SETTINGS, " in this study") for env in choice.envs)
-    if "steps" in choice.settings:  # SB3 anneals over a run's steps
-        settings = {"beta_updates": choice.settings["steps"], **choice.settings}
-        choice = replace(choice, settings=settings)
+    choice = with_annealing(choice)
     found: dict[str, Run] = {}
     for env in named or SETTINGS:
         for seed in choice.seeds or SEEDS:

@@ -31,7 +31,7 @@ def greedy_returns(
             break
         actions = np.asarray(greedy_all(np.stack([shown[place] for place in playing])))
         going = []
-        for place, action in zip(playing, actions.tolist(), strict=True):
+        for place, action in zip(playing, actions, strict=True):
             shown[place], reward, terminated, truncated, _ = envs[place].step(action)
             total[place] += float(reward)
             if not (terminated or truncated):

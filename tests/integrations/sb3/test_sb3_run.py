@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sibling_replay.integrations.sb3_run import _model, train_sb3
+from sibling_replay.integrations.sb3_run import _control, _dqn, train_sb3
+from sibling_replay.training.control_config import ControlConfig
 from sibling_replay.training.gym_config import GymConfig
 
 SHORT = GymConfig(
@@ -51,7 +52,7 @@ def test_groups_correct_the_tail() -> None:
 
 
 def test_settings_reach_the_model() -> None:
-    model = _model(
+    model = _dqn(
         replace(SHORT, hidden_layers="32-16-8", train_every=4, updates_a_round=2, loss="huber")
     )
     sizes = [layer.out_features for layer in model.q_net.q_net if hasattr(layer, "out_features")]
@@ -64,3 +65,44 @@ def test_settings_reach_the_model() -> None:
 def test_another_annealing_than_sb3s_is_refused() -> None:
     with pytest.raises(ValueError, match="beta_updates=1203, got 'sb3' and 100"):
         train_sb3(replace(SHORT, beta_updates=100))
+
+
+CONTROL = ControlConfig(
+    env="Pendulum-v1",
+    method="SAMPLE",
+    key="auto",
+    condition="mp-tail",
+    tail_magnitude=40.0,
+    seed=7,
+    steps=703,  # divides nothing
+    learning_starts=200,
+    beta_updates=703,
+    batch_size=32,
+    hidden_layers="16-16",
+    eval_every_steps=300,
+    eval_episodes=2,
+)
+
+
+@pytest.mark.parametrize("algorithm", ["SAC", "TD3"])
+def test_a_run_of_control_is_a_function_of_its_config(algorithm: str) -> None:
+    noise = 0.1 if algorithm == "TD3" else 0.0
+    config = replace(CONTROL, algorithm=algorithm, action_noise=noise)
+    first, again = train_sb3(config), train_sb3(config)
+    assert first.eval_step.tolist() == [300, 600, 703]
+    assert first.updates == 703 - 200 and first.episodes == 3
+    assert np.array_equal(first.eval_return, again.eval_return)
+    for name, values in first.diagnostics.items():
+        assert np.array_equal(values, again.diagnostics[name], equal_nan=True), name
+    assert first.diagnostics["groups_per_entry"][-1] < 0.5
+    per = train_sb3(replace(config, method="PER", key=""))
+    assert not np.array_equal(per.eval_return, first.eval_return)
+    assert per.diagnostics["tail_ratio"][-1] > first.diagnostics["tail_ratio"][-1]
+
+
+def test_settings_of_control_reach_the_model() -> None:
+    model = _control(replace(CONTROL, algorithm="TD3", action_noise=0.2, gamma=0.9, tau=0.1))
+    assert type(model).__name__ == "SiblingTD3"
+    assert model.action_noise._sigma.tolist() == [0.2] and model.gamma == 0.9 and model.tau == 0.1
+    assert model.actor.mu[0].out_features == 16
+    assert type(_control(CONTROL)).__name__ == "SiblingSAC"

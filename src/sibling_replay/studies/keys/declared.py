@@ -104,13 +104,19 @@ PIXELS = (
 )
 
 
+def with_annealing(choice: Choice) -> Choice:
+    """With beta annealed over all steps of a run, however many are chosen: SB3 does so."""
+    if "steps" not in choice.settings:
+        return choice
+    settings = {"beta_updates": choice.settings["steps"], **choice.settings}
+    return replace(choice, settings=settings)
+
+
 def declared_runs(choice: Choice) -> tuple[Run, ...]:
     """Those chosen; a map or start of one's own takes the place of the study's."""
     own = {name: choice.settings[name] for name in REPLAY if name in choice.settings}
     rest = {name: value for name, value in choice.settings.items() if name not in REPLAY}
-    if "steps" in rest:
-        rest.setdefault("beta_updates", rest["steps"])  # SB3 anneals over a run's steps
-    others = replace(choice, settings=rest)
+    others = with_annealing(replace(choice, settings=rest))
     found: dict[str, Run] = {}
     conditions = choice.options.get("condition") or REPLAYS
     for env in _named(choice.envs):

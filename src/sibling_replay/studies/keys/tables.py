@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,18 +56,28 @@ def difference(frame: pl.DataFrame, replay: Replay, other: Replay) -> Interval |
     return paired_interval((both["auc_return"] - both["auc_return_other"]).to_numpy())
 
 
-def rows(frame: pl.DataFrame) -> list[dict[str, str]]:
-    """A cell of the table each."""
+def rows(
+    frame: pl.DataFrame,
+    block: str = "env",
+    blocks: Iterable[str] = ENVS,
+    replays: Mapping[str, Sequence[Replay]] = REPLAYS,
+) -> list[dict[str, str]]:
+    """A cell of the table each.
+
+    block, blocks: the column whose values have a part of the table each.
+    replays: the ways to replay, by condition.
+    """
     found = []
-    for env in ENVS:
-        for condition, replays in REPLAYS.items():
-            runs = frame.filter(env=env, condition=condition)
-            for replay in replays:
+    for each in blocks:
+        for condition in replays:
+            runs = frame.filter(pl.col(block) == each, pl.col("condition") == condition)
+            for replay in replays[condition]:
                 of = of_replay(runs, replay)
                 if of.height:
-                    keys = {"env": env, "condition": condition, "replay": replay.words, "paper": ""}
+                    keys = {block: each, "condition": condition, "replay": replay.words}
                     cells = _numbers(runs, of, replay)
-                    found += [keys | {"metric": name, "ours": cells[name]} for name in cells]
+                    found += [keys | {"metric": name, "ours": cells[name], "paper": ""}
+                              for name in cells]  # fmt: skip
     return found
 
 
@@ -92,14 +103,19 @@ def _with_error(values: list[float], decimals: int) -> str:
     return text if np.isnan(error) else f"{text} ± {number(error, decimals)}"
 
 
-def verdicts(frame: pl.DataFrame) -> list[dict[str, str]]:
+def verdicts(
+    frame: pl.DataFrame,
+    block: str = "env",
+    blocks: Iterable[str] = ENVS,
+    seeds: Collection[int] = SEEDS,
+) -> list[dict[str, str]]:
     """What became of the hypotheses; nothing is said before all seeds are there."""
     found = []
-    for env in ENVS:
-        runs = frame.filter(env=env)
-        noisy, clean = (runs.filter(condition=each) for each in ("mp-tail", "clean"))
-        cells = [(each, replay) for each in (noisy, clean) for replay in (PER, AUTO)]
-        if any(of_replay(each, replay).height < len(SEEDS) for each, replay in cells):
+    for each in blocks:
+        runs = frame.filter(pl.col(block) == each)
+        noisy, clean = (runs.filter(condition=name) for name in ("mp-tail", "clean"))
+        cells = [of_replay(part, replay) for part in (noisy, clean) for replay in (PER, AUTO)]
+        if any(cell.height < len(seeds) for cell in cells):
             continue
         gap = difference(noisy, AUTO, PER)
         assert gap is not None
@@ -114,7 +130,7 @@ def verdicts(frame: pl.DataFrame) -> list[dict[str, str]]:
         }  # fmt: skip
         for name, (holds, text) in said.items():
             answer = {"answer": "yes" if holds else "no", "evidence": text}
-            found += [{"env": env, "hypothesis": name, "metric": head, "ours": cell, "paper": ""}
+            found += [{block: each, "hypothesis": name, "metric": head, "ours": cell, "paper": ""}
                       for head, cell in answer.items()]  # fmt: skip
     return found
 
