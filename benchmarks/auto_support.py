@@ -25,6 +25,7 @@ from sibling_replay.grouping import Auto
 GAMES = ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders")
 ENVS = (
     *("CartPole-v1", "MountainCar-v0", "Acrobot-v1", "LunarLander-v3"),
+    "MiniGrid-Dynamic-Obstacles-8x8-v0",
     *(f"sibling_replay/MinAtar-{game}-v0" for game in GAMES),
 )
 LEAST, MOST = 0.005, 0.05  # G/N that is asked for at the end
@@ -52,8 +53,16 @@ class LinearQ:
         return errors
 
 
+def made(name: str) -> gym.Env[Any, Any]:
+    if not name.startswith("MiniGrid"):
+        return gym.make(name)
+    from minigrid.wrappers import ImgObsWrapper  # the view alone: a mission's text is no number
+
+    return ImgObsWrapper(gym.make(name))
+
+
 def played(name: str, steps: int) -> ReplayBuffer:
-    env = gym.make(name)
+    env = made(name)
     env.action_space.seed(0)
     buffer = ReplayBuffer.for_env(env, steps, SiblingSample(), key=Auto(), seed=0)
     space = env.action_space
@@ -102,7 +111,7 @@ def main() -> None:
         before = time.perf_counter()
         try:
             buffer = played(name, options.steps)
-        except gym.error.DependencyNotInstalled as error:
+        except (gym.error.DependencyNotInstalled, ImportError) as error:
             lines.append(f"| {name} | not installed | | | | | {str(error).splitlines()[0]} | |")
         else:
             lines.append(row_of(name, buffer, time.perf_counter() - before))

@@ -129,3 +129,19 @@ def assert_refused(
         call()
     assert differences(before, snapshot(buffer)) == []
     assert_valid(buffer)
+
+
+def assert_same_partition(labels: list[Any], groups: np.ndarray) -> None:
+    """Equal labels exactly where equal groups."""
+    pairs = set(zip(labels, groups.tolist(), strict=True))
+    assert len(pairs) == len(set(labels)) == len(set(groups.tolist()))
+
+
+class Stubborn:
+    """An object that fails on its way to an array."""
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("no array here")
+
+    def __bool__(self) -> bool:
+        return True

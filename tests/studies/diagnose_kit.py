@@ -5,12 +5,19 @@ from __future__ import annotations
 import gymnasium as gym
 import numpy as np
 import polars as pl
-import pytest
 
 import sibling_replay.envs  # noqa: F401  (registers the environments)
-from sibling_replay import Prioritized, ReplayBuffer, SiblingSample, Strategy, cli
+from sibling_replay import Field, Prioritized, ReplayBuffer, SiblingSample, Strategy
 
 ENV = "sibling_replay/OutlierBandit-v0"
+FIELDS = {
+    "obs": Field(np.dtype(np.float32), (2,)),
+    "action": Field(np.dtype(np.int64)),
+    "reward": Field(np.dtype(np.float32)),
+    "next_obs": Field(np.dtype(np.float32), (2,)),
+    "terminated": Field(np.dtype(np.bool_)),
+    "truncated": Field(np.dtype(np.bool_)),
+}
 
 
 def trained_buffer(
@@ -64,13 +71,6 @@ def write_parquet(path, columns) -> None:
             for name, v in columns.items()
         }
     ).write_parquet(path)
-
-
-def run(*arguments: object) -> int:
-    """The exit code of the command, run in this process."""
-    with pytest.raises(SystemExit) as stop:
-        cli.main([str(argument) for argument in arguments])
-    return stop.value.code or 0
 
 
 def played_buffer(

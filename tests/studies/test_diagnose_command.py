@@ -11,7 +11,7 @@ import sys
 
 import numpy as np
 import pytest
-from diagnose_kit import columns_of, run, small_columns, trained_buffer
+from diagnose_kit import columns_of, small_columns, trained_buffer
 
 from sibling_replay import SiblingSample
 from sibling_replay.diagnostics import (
@@ -22,6 +22,7 @@ from sibling_replay.diagnostics import (
     summarize,
 )
 from sibling_replay.strategies.laws import sibling_probabilities
+from support.command import run
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,14 @@ import re
 import gymnasium as gym
 import numpy as np
 import pytest
-from diagnose_kit import columns_of, played_buffer, run, small_columns
+from diagnose_kit import columns_of, played_buffer, small_columns
 
 from sibling_replay import KeyMap, ReplayBuffer, SiblingSample
 from sibling_replay.diagnostics import examine
 from sibling_replay.grouping import Auto, Exact, Grid, KMeans, SimHash
 from sibling_replay.microscope.columns import BadFile
 from sibling_replay.microscope.transitions import Reading, read_transitions
+from support.command import run
 
 
 def same_partition(one, other) -> bool:

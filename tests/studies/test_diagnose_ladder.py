@@ -7,12 +7,13 @@ import re
 
 import numpy as np
 import pytest
-from diagnose_kit import columns_of, played_buffer, run, small_columns
+from diagnose_kit import columns_of, played_buffer, small_columns
 
 from sibling_replay import Prioritized
 from sibling_replay.diagnostics import rare_outcome
 from sibling_replay.grouping import Grid, KMeans, SimHash, choose, support
 from sibling_replay.microscope.ladder import parse_ladder
+from support.command import run
 
 LADDER = ("grid:2..6", "simhash:4..9", "kmeans:8..30")
 KEYS = ["exact", "grid:2", "grid:3", "grid:4", "grid:6", "simhash:4", "simhash:6", "simhash:8",

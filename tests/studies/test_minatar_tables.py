@@ -18,6 +18,7 @@ from sibling_replay.studies.minatar.job import checkpoint_name
 from sibling_replay.studies.minatar.runs import PER_RATES, RATES, minatar_config, minatar_run
 from sibling_replay.studies.paper import numbers as published
 from sibling_replay.training.results import RunResult
+from support.command import run
 from support.minatar_frames import SHORT, row, scored, stack, trial
 
 
@@ -158,12 +159,6 @@ def test_nothing_run_gives_empty_tables() -> None:
         minatar_tables.rates_used(nothing, nothing),
     ):
         assert table.is_empty()
-
-
-def run(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as stop:
-        cli.main([str(argument) for argument in arguments])
-    return stop.value.code or 0
 
 
 def stored(root, frame: pl.DataFrame):

@@ -12,19 +12,12 @@ import pytest
 from coin_study import CoinStudy, toss
 
 import sibling_replay.studies as studies
-from sibling_replay import cli
 from sibling_replay.running import store
 from sibling_replay.studies.study import Choice
 from sibling_replay.training.config import CONFIGS
+from support.command import run
 
 ROOT = Path(__file__).parent.parent.parent
-
-
-def run(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as stop:
-        cli.main([str(one) for one in arguments])
-    return int(stop.value.code or 0)
-
 
 # ------------------------------------------------------------- announced by a package
 

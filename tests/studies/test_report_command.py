@@ -10,15 +10,13 @@ import polars as pl
 import pytest
 from report_runs import frame_of, stack
 
-from sibling_replay import cli
 from sibling_replay.running import store
+from support.command import run
 from support.studies import study
 
 
-def run(*arguments):
-    with pytest.raises(SystemExit) as stop:
-        cli.main(("report", *map(str, arguments)))
-    return stop.value.code or 0
+def report(*arguments):
+    return run("report", *arguments)
 
 
 def collected(directory):
@@ -31,7 +29,7 @@ def collected(directory):
 def test_command_reads_results_by_default(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     collected(tmp_path / "results")
-    assert run() == 0
+    assert report() == 0
     said = capsys.readouterr().out
     assert re.search(r"^\d of 8 published means within the combined 95 % interval$", said, re.M)
     assert "not run: Figure 4, SAMPLE minus PER in AUC return" in said
@@ -43,9 +41,9 @@ def test_command_reads_runs(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     frame = collected(tmp_path / "elsewhere")
     runs_of(tmp_path / "runs", frame)
-    assert run("--out", "a") == 0  # no results/ here: runs/ is read
-    assert run("--runs", tmp_path / "runs", "--out", "b") == 0
-    assert run("--results", tmp_path / "elsewhere", "--out", "c") == 0
+    assert report("--out", "a") == 0  # no results/ here: runs/ is read
+    assert report("--runs", tmp_path / "runs", "--out", "b") == 0
+    assert report("--results", tmp_path / "elsewhere", "--out", "c") == 0
     texts = [(tmp_path / name / "index.html").read_text() for name in ("a", "b", "c")]
     assert texts[0] == texts[1]
     assert texts[0].replace("--runs runs", "--results elsewhere") == texts[2]
@@ -65,7 +63,7 @@ def test_what_was_run_here_comes_before_what_was_shipped(tmp_path, capsys, monke
     sweep = frame_of("grid", lambda c: c.env == "TwoChains" and c.seed < 2)
     sweep.write_parquet(tmp_path / "results/grid.parquet")
     runs_of(tmp_path / "runs", frame.filter(frame["seed"] < 3))
-    assert run() == 0
+    assert report() == 0
     said = capsys.readouterr().out.splitlines()
     assert said[:2] == [
         "exact: 6 rows from runs, not the 20 in results (--results results)",
@@ -73,9 +71,9 @@ def test_what_was_run_here_comes_before_what_was_shipped(tmp_path, capsys, monke
     ]
     page = (tmp_path / "report/index.html").read_text()
     assert "sibling-replay report # exact: runs, grid: results" in page
-    assert run("--results", "results", "--out", "shipped") == 0
+    assert report("--results", "results", "--out", "shipped") == 0
     assert capsys.readouterr().out.startswith("exact: 20 rows from results\ngrid: 64 rows from")
-    assert run("--runs", "runs", "--out", "own") == 0
+    assert report("--runs", "runs", "--out", "own") == 0
     assert capsys.readouterr().out.splitlines()[0] == "exact: 6 rows from runs"
     ours, shipped, own = (
         (tmp_path / out / "tables/tabular-metrics.md").read_text()
@@ -87,25 +85,25 @@ def test_what_was_run_here_comes_before_what_was_shipped(tmp_path, capsys, monke
 def test_other_seeds_than_the_papers_are_not_reported(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     collected(tmp_path / "results")
-    assert run("--results", "results", "--out", "a") == 0
+    assert report("--results", "results", "--out", "a") == 0
     others = [run for run in study("exact", [77]) if run.config.env == "TwoChains"]
     frame = pl.read_parquet("results/exact.parquet")
     with_others = pl.concat([frame, stack(others)], how="diagonal")
     with_others.write_parquet("results/exact.parquet")
     assert with_others.height == 25
-    assert run("--results", "results", "--out", "b") == 0
+    assert report("--results", "results", "--out", "b") == 0
     assert "exact: 20 rows" in capsys.readouterr().out
     assert (tmp_path / "a/index.html").read_text() == (tmp_path / "b/index.html").read_text()
 
 
 def test_command_refuses_what_it_cannot_read(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert run() == 2
+    assert report() == 2
     assert "runs is not a directory" in capsys.readouterr().err
-    assert run("--runs", tmp_path, "--results", tmp_path) == 2
+    assert report("--runs", tmp_path, "--results", tmp_path) == 2
     assert "not both" in capsys.readouterr().err
     (tmp_path / "exact.parquet").write_bytes(b"PAR1")
-    assert run("--results", tmp_path) == 1
+    assert report("--results", tmp_path) == 1
     assert "exact.parquet is not a readable Parquet file" in capsys.readouterr().err
     assert not (tmp_path / "report").exists()
 

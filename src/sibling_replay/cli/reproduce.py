@@ -85,7 +85,7 @@ def reproduce(
     """Run what is missing of a study; rerun it after any interruption.
 
     Args:
-        condition: minatar, keys, control: only these training rewards.
+        condition: minatar, keys, pendulum: only these training rewards.
         steps: Length of each run in environment steps; the same as --set steps=...
         select_lr: minatar: choose learning rates as the paper did, by AUC over its grid on the
             clean games, instead of taking the paper's.
@@ -141,8 +141,9 @@ def _refuse_unused(study: Study, options: Mapping[str, object]) -> None:
         named = [
             "--no-keep-states" if o == "keep_states" else f"--{o}".replace("_", "-") for o in unused
         ]
+        *others, last = users
+        either = f"{', '.join(others)} or {last}" if others else last
         verb = "is" if len(unused) == 1 else "are"
         raise ValueError(
-            f"{', '.join(named)} {verb} for the study {' or '.join(users)}: {study.name} has no "
-            "use for it"
+            f"{', '.join(named)} {verb} for the study {either}: {study.name} has no use for it"
         )

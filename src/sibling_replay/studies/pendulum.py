@@ -34,7 +34,7 @@ from sibling_replay.studies.study import Choice, Study, chosen_run
 from sibling_replay.studies.tabular import RunNeeds
 from sibling_replay.training.control_config import ControlConfig
 
-NAME = "control"
+NAME = "pendulum"
 ENV = "Pendulum-v1"
 SEEDS = range(600, 605)
 REPLAYS = {"mp-tail": (UNIFORM, PER, AUTO), "clean": (UNIFORM, PER, AUTO)}
@@ -71,7 +71,7 @@ def declared_runs(choice: Choice) -> tuple[Run, ...]:
     return select(found.values(), methods=choice.methods)
 
 
-class ControlStudy(Study):
+class PendulumStudy(Study):
     """60 runs of two minutes, in SB3."""
 
     name = NAME
@@ -99,7 +99,7 @@ def _verdict_table(frames: Frames) -> tuple[Table, Count]:
 
 
 _NEEDS = RunNeeds(NAME, lambda: declared_runs(Choice()))
-ControlStudy.sections = (
+PendulumStudy.sections = (
     Section(
         NAME,
         "Continuous control",
@@ -107,7 +107,7 @@ ControlStudy.sections = (
         "before it was run.",
         (
             TableEntry(
-                "control-results",
+                "pendulum-results",
                 "Not in the paper",
                 "Uniform, PER and SAMPLE by Auto on Pendulum",
                 "Mean ± standard error over seeds 600-604; differences in AUC with 95 % paired "
@@ -117,9 +117,9 @@ ControlStudy.sections = (
                 _table,
             ),
             TableEntry(
-                "control-verdicts",
+                "pendulum-verdicts",
                 "Not in the paper",
-                "The hypotheses of control, as declared",
+                "The hypotheses of Pendulum, as declared",
                 "Each algorithm by itself, once all five seeds are there.",
                 _NEEDS,
                 _verdict_table,
@@ -127,4 +127,4 @@ ControlStudy.sections = (
         ),
     ),
 )
-STUDIES = (ControlStudy(),)
+STUDIES = (PendulumStudy(),)

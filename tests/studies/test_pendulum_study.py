@@ -10,13 +10,13 @@ import polars as pl
 import pytest
 
 from sibling_replay.running import store
-from sibling_replay.studies import control, study_named
+from sibling_replay.studies import pendulum, study_named
 from sibling_replay.studies.keys import tables
 from sibling_replay.studies.study import Choice
 from sibling_replay.training.control_config import ControlConfig
 from sibling_replay.training.results import RunResult
 
-STUDY = study_named("control")
+STUDY = study_named("pendulum")
 
 
 def test_its_runs_are_those_declared() -> None:
@@ -25,7 +25,8 @@ def test_its_runs_are_those_declared() -> None:
     assert {run.config.seed for run in runs} == set(range(600, 605))
     assert all(run.config.steps == run.config.beta_updates == 10_000 for run in runs)
     assert [run.id for run in runs[:3]] == [
-        f"control/Pendulum-v1/{method}/SAC/mp-tail/seed=600" for method in ("DDQN", "PER", "SAMPLE")
+        f"pendulum/Pendulum-v1/{method}/SAC/mp-tail/seed=600"
+        for method in ("DDQN", "PER", "SAMPLE")
     ]
     keys = {(run.config.method, run.config.key) for run in runs}
     assert keys == {("DDQN", ""), ("PER", ""), ("SAMPLE", "auto")}
@@ -60,14 +61,14 @@ def test_tables_say_what_the_rows_hold() -> None:
         result = RunResult(config, step, step, value, value * np.nan, 1, 1, diagnostics)
         found.append(store.to_row(run, result))
     frame = pl.concat(found)
-    said = tables.verdicts(frame, "algorithm", control.SETTINGS, control.SEEDS)
+    said = tables.verdicts(frame, "algorithm", pendulum.SETTINGS, pendulum.SEEDS)
     answers = {(each["algorithm"], each["hypothesis"][:2]): each["ours"]
                for each in said if each["metric"] == "answer"}  # fmt: skip
     assert answers == {
         ("SAC", "H1"): "yes", ("SAC", "H2"): "yes", ("SAC", "H3"): "yes",
         ("TD3", "H1"): "no", ("TD3", "H2"): "yes", ("TD3", "H3"): "yes",
     }  # fmt: skip
-    cells = tables.rows(frame, "algorithm", control.SETTINGS, control.REPLAYS)
+    cells = tables.rows(frame, "algorithm", pendulum.SETTINGS, pendulum.REPLAYS)
     minus = {each["algorithm"]: each["ours"] for each in cells
              if each["metric"] == "minus, paired" and each["replay"] == "SAMPLE, auto"}  # fmt: skip
     gap = "10.0 [{0}10.0, {0}10.0] (PER)"
@@ -76,7 +77,7 @@ def test_tables_say_what_the_rows_hold() -> None:
         "TD3": "\N{MINUS SIGN}" + gap.format("\N{MINUS SIGN}"),
     }
     without = frame.filter((pl.col("seed") != 604) | (pl.col("algorithm") != "TD3"))
-    said = tables.verdicts(without, "algorithm", control.SETTINGS, control.SEEDS)
+    said = tables.verdicts(without, "algorithm", pendulum.SETTINGS, pendulum.SEEDS)
     assert {each["algorithm"] for each in said} == {"SAC"}
 
 
