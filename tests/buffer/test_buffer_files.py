@@ -185,7 +185,9 @@ else:
 """
 
 
-@pytest.mark.parametrize("width, capacity", [(400, 120_000), (4, 1_000_000)])
+@pytest.mark.parametrize("width, capacity", [
+    (400, 120_000), pytest.param(4, 1_000_000, marks=pytest.mark.long),
+])  # fmt: skip
 def test_loading_takes_little_more_than_twice_the_state(tmp_path, width, capacity) -> None:
     """Of about 100 MB; frames, and many small rows."""
     form = (str(tmp_path / "state"), str(width), str(capacity))

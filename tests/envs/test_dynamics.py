@@ -100,7 +100,9 @@ def p_value(env: Any, model: TabularModel, seed: int) -> float:
         ("sibling_replay/ConalBandit-v0", {}, 5),
         ("sibling_replay/ShiftedConalBandit-v0", {"noise": 0.5}, 5),
         # each of the 30 cells of the field has 4 neighbours, one of them the goal
-        ("sibling_replay/NoisyGridworld-v0", {}, 30 * 4 - 1),
+        pytest.param(
+            "sibling_replay/NoisyGridworld-v0", {}, 30 * 4 - 1, marks=pytest.mark.long
+        ),  # takes a minute
         ("sibling_replay/PortalBridge-v0", {}, 2),
         ("sibling_replay/ShortcutMaze-v0", {"p": 0.2}, 3),
     ],

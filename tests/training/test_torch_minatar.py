@@ -60,8 +60,14 @@ def test_initial_weights_have_torchs_law() -> None:
         assert weight.std() == pytest.approx((3 * fan_in) ** -0.5, rel=0.1)
 
 
-@pytest.mark.parametrize("method", [*MINATAR_METHODS, "MODEL", "AVG", "AVG-g2", "RANK"])
-@pytest.mark.parametrize("cut", [31, 150, 233])
+METHODS = (*MINATAR_METHODS, "MODEL", "AVG", "AVG-g2", "RANK")
+CUTS = [(cut, method) for cut in (31, 150, 233) for method in METHODS]
+IN_SHORT = [(31, "SAMPLE"), (233, "PER"), *((150, method) for method in METHODS)]
+
+
+@pytest.mark.parametrize(("cut", "method"), [
+    pytest.param(*case, marks=[] if case in IN_SHORT else pytest.mark.long) for case in CUTS
+])  # fmt: skip
 def test_a_restored_session_goes_on_bit_for_bit(method: str, cut: int) -> None:
     whole = session(small(method))
     whole.advance(cut)
@@ -284,9 +290,9 @@ def test_a_checkpoint_with_groups_given_by_number_goes_on_bit_for_bit(cut: int) 
 
     add = whole.buffer.add
 
-    def add_both(obs: Any, action: int, *rest: Any) -> None:
-        older.add(obs, action, *rest, group=random_encoder()(obs) * 6 + action)
-        add(obs, action, *rest)
+    def add_both(obs: Any, action: int, *rest: Any, **place: Any) -> None:
+        older.add(obs, action, *rest, group=random_encoder()(obs) * 6 + action, **place)
+        add(obs, action, *rest, **place)
 
     whole.buffer.sample, whole.buffer.update_priorities = sample, update  # type: ignore[method-assign]
     whole.buffer.add = add_both  # type: ignore[assignment,method-assign]

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any, get_args, get_type_hints
 
 from sibling_replay.running.runs import spelt
-from sibling_replay.studies.study import Choice, Study
+from sibling_replay.studies.study import Study
 from sibling_replay.training.config import RunConfig
 
 _OF_THE_CHOICE = ("env", "method", "seed", "condition", "encoder")  # have options of their own
@@ -23,7 +23,7 @@ def settings_for(study: Study, given: Sequence[str], steps: int | None) -> dict[
         texts["steps"] = str(steps)
     if not texts:
         return {}
-    runs = study.runs(Choice())
+    runs = study.declared
     if not runs:
         raise ValueError(f"{study.name} has no runs of which settings could be chosen")
     return _values(type(runs[0].config), texts, study.name)

@@ -178,7 +178,7 @@ def lake_curves(frame: pl.DataFrame) -> Figure | None:
 
 # -------------------------------------------------------------------------------- report
 
-needs = partial(RunNeeds, NAME, lambda: runs(Choice()))
+needs = partial(RunNeeds, NAME)
 LAKE_MAIN = main_methods(LAKES[0])
 MAIN = tuple(dict.fromkeys(method for env in MAIN_ENVS for method in main_methods(env)))
 

@@ -297,7 +297,7 @@ def bandit_distortion(frame: pl.DataFrame) -> Figure | None:
 
 # -------------------------------------------------------------------------------- report
 
-needs = partial(RunNeeds, NAME, lambda: runs(Choice()))
+needs = partial(RunNeeds, NAME)
 
 
 def _sweep_table_entry(number: str, env: str) -> TableEntry:

@@ -178,7 +178,7 @@ LearningStudy.sections = (
                 "How soon they learn",
                 "Learnt: the first evaluation (ten greedy episodes) at Gymnasium's own threshold. "
                 "Medians over seeds 400-409; CPU seconds without evaluations.",
-                RunNeeds(NAME, lambda: declared_runs(Choice())),
+                RunNeeds(NAME),
                 _table,
             ),
         ),

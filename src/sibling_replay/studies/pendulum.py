@@ -98,7 +98,7 @@ def _verdict_table(frames: Frames) -> tuple[Table, Count]:
     return texts(rows, Shape(rows=("hypothesis",), block="algorithm")), Count()
 
 
-_NEEDS = RunNeeds(NAME, lambda: declared_runs(Choice()))
+_NEEDS = RunNeeds(NAME)
 PendulumStudy.sections = (
     Section(
         NAME,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -103,6 +104,11 @@ class Study(ABC):
     def runs(self, choice: Choice) -> tuple[Run, ...]:
         """The chosen runs, in the order in which they are begun."""
 
+    @cached_property
+    def declared(self) -> tuple[Run, ...]:
+        """The study's own runs: those of no choice. Thousands take seconds to list."""
+        return self.runs(Choice())
+
     @abstractmethod
     def job(self, choice: Choice) -> JobFunction:
         """What a worker calls with the config of a run."""
@@ -115,7 +121,7 @@ class Study(ABC):
         yield Stage(self.name, runs, self.job(choice))
 
     def _others_mentioned(self, runs: tuple[Run, ...]) -> Iterator[str]:
-        others = len({run.id for run in runs} - {run.id for run in self.runs(Choice())})
+        others = len({run.id for run in runs} - {run.id for run in self.declared})
         if others:
             yield (
                 f"{others} of these runs have seeds or settings that are not the study's own: they "
@@ -127,11 +133,11 @@ class Study(ABC):
     def compared(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The stored runs that stand for the study. Runs with seeds or settings of one's own are no
         part of a comparison: how many seeds there are, and which, belongs to the experiment."""
-        return frame.filter(pl.col("run").is_in([run.id for run in self.runs(Choice())]))
+        return frame.filter(pl.col("run").is_in([run.id for run in self.declared]))
 
     def status_lines(self, out: Path) -> list[str]:
         """How far it is."""
-        runs = self.runs(Choice())
+        runs = self.declared
         done = store.finished(out, runs)
         rows: dict[tuple[str, str], list[bool]] = {}
         for run in runs:
@@ -151,7 +157,7 @@ class Study(ABC):
 
     def own(self, frame: pl.DataFrame) -> pl.Series:
         """Which stored runs have settings that no run of the study has."""
-        usual = {settings_of(run.id) for run in self.runs(Choice())}
+        usual = {settings_of(run.id) for run in self.declared}
         return pl.Series([settings_of(run) not in usual for run in frame["run"]], dtype=pl.Boolean)
 
     def others(self, frame: pl.DataFrame, compared: pl.DataFrame) -> Iterator[Table | str]:

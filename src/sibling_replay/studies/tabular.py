@@ -3,7 +3,7 @@ artefact of theirs needs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -11,6 +11,7 @@ from sibling_replay.artefacts.entries import Frames, Gap
 from sibling_replay.artefacts.summaries import measured
 from sibling_replay.running.jobs import JobFunction
 from sibling_replay.running.runs import Run
+from sibling_replay.studies import study_named
 from sibling_replay.studies.study import Choice, Coverage, Study
 from sibling_replay.training.config import ENVIRONMENTS, TabularConfig, paper_config
 from sibling_replay.training.results import RunResult
@@ -60,7 +61,6 @@ class RunNeeds:
     """The runs of a study that an artefact is made of; an empty filter lets everything pass."""
 
     study: str
-    of_study: Callable[[], tuple[Run, ...]]
     envs: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
     cell: tuple[float, float] | None = None  # (alpha, beta) of the sweep
@@ -69,7 +69,7 @@ class RunNeeds:
     def runs(self) -> list[Run]:
         return [
             run
-            for run in self.of_study()
+            for run in study_named(self.study).declared
             if (not self.envs or run.config.env in self.envs)
             and (not self.methods or run.config.method in self.methods)
             and self.cell in (None, (run.config.alpha, run.config.beta_start))
@@ -95,7 +95,7 @@ class RunNeeds:
             lines.append("some stored runs recorded no diagnostics: delete their files first")
         command = f"sibling-replay reproduce {self.study}"
         envs = dict.fromkeys(run.config.env for run in missing)
-        if len(envs) < len({run.config.env for run in self.of_study()}):
+        if len(envs) < len({run.config.env for run in study_named(self.study).declared}):
             command += f" --env {' '.join(envs)}"
         return Gap(tuple(lines), command, everything=len(missing) == len(wanted))
 
@@ -129,5 +129,5 @@ class TabularStudy(Study):
     def coverage(self, frames: Frames) -> Coverage | None:
         if not self.sections:
             return None
-        needs = RunNeeds(self.name, lambda: self.runs(Choice()))
+        needs = RunNeeds(self.name)
         return Coverage(needs.done(frames), needs.total, needs.gap(frames))

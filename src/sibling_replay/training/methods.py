@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import cache
 from typing import Any, get_args, get_type_hints
 
 from sibling_replay import (
@@ -52,9 +53,14 @@ def check_options(config: RunConfig) -> None:
         strategy_of(config)
 
 
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
 def _options(strategy: Strategy, config: RunConfig) -> dict[str, Any]:
     """Options as values of the strategy's own types, but for those that are settings themselves."""
-    hints = get_type_hints(type(strategy))
+    hints = _hints(type(strategy))
     settings = {field.name for field in fields(config)}
     names = [field.name for field in fields(strategy) if field.name not in settings]
     found = {}

@@ -24,12 +24,10 @@ from sibling_replay.studies.keys.declared import (
     SEEDS,
     STARTS,
     Replay,
-    declared_runs,
 )
-from sibling_replay.studies.study import Choice
 from sibling_replay.studies.tabular import RunNeeds
 
-NEEDS = RunNeeds(NAME, lambda: declared_runs(Choice()))
+NEEDS = RunNeeds(NAME)
 
 
 def of_replay(frame: pl.DataFrame, replay: Replay) -> pl.DataFrame:

@@ -130,7 +130,7 @@ NetworkStudy.sections = (
                 "rivals-networks-results", "Not in the paper", "CartPole and Acrobot",
                 "Mean ± standard error over seeds 2000-2009; * marks intervals, simultaneous over "
                 "the contenders of a cell, without zero. G/N: groups per entry at the end.",
-                RunNeeds(NAME, lambda: declared_runs(Choice())), _table,
+                RunNeeds(NAME), _table,
             ),
         ),
     ),

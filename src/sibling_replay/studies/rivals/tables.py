@@ -18,13 +18,12 @@ from sibling_replay.artefacts.statistics import (
     paired_interval,
     probability_of_improvement,
 )
-from sibling_replay.studies.rivals.declared import BY_NAME, ENVS, NAME, main_runs
+from sibling_replay.studies.rivals.declared import BY_NAME, ENVS, NAME
 from sibling_replay.studies.rivals.scores import F64, Scores, last_measure
 from sibling_replay.studies.rivals.verdicts import BASE, above_everywhere, advice, judged
-from sibling_replay.studies.study import Choice
 from sibling_replay.studies.tabular import RunNeeds
 
-NEEDS = RunNeeds(NAME, lambda: main_runs(Choice()))
+NEEDS = RunNeeds(NAME)
 LEVELS = np.linspace(-4.0, 4.0, 33)
 PROFILED = ("DDQN", "PER", "SAMPLE", "AVG-uniform", "GROUP-mean", "CV", "LAP", "LABER")
 
