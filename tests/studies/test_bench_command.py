@@ -9,17 +9,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sibling_replay.cli import main
 from sibling_replay.studies.rivals.declared import BY_NAME
 from sibling_replay.studies.rivals.shortlist import bench_rows, bench_run
 from sibling_replay.training.config import TabularConfig
 from sibling_replay.training.gym_config import GymConfig
+from support.command import run
 
 
 def bench(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main(["bench", *arguments])
-    return int(stop.value.code or 0)
+    return run("bench", *arguments)
 
 
 def test_it_runs_says_how_long_and_goes_on(tmp_path: Path, capsys) -> None:
@@ -33,6 +31,13 @@ def test_it_runs_says_how_long_and_goes_on(tmp_path: Path, capsys) -> None:
     assert "2 runs of 1,500 steps" in said and "2 done, 4 already there" in said
     for word in ("minus DDQN", "beats DDQN", "shown", "control variate"):
         assert word in re.sub(r"\s+", " ", said), word
+    assert run("status", "bench", "--runs", tmp_path) == 0
+    said = capsys.readouterr().out
+    assert "bench: 6 runs of your own" in said and "seed 0, 1, 2" in said
+    assert run("table", "bench", "--runs", tmp_path) == 0
+    assert "Chain" in capsys.readouterr().out
+    assert run("reproduce", "bench", "--runs", tmp_path) == 2
+    assert "made by `sibling-replay bench`" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Runs of one's own, by `sibling-replay train`."""
+"""Runs of one's own, by `sibling-replay train` and `sibling-replay bench`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from sibling_replay.running.jobs import JobFunction
 from sibling_replay.running.runs import Run, own_settings, run_id
 from sibling_replay.studies.gym_job import GymJob
 from sibling_replay.studies.rivals.settings import bench_config
+from sibling_replay.studies.rivals.shortlist import NAME as BENCH
 from sibling_replay.studies.study import Choice, Stage
 from sibling_replay.studies.tabular import TabularJob, TabularStudy
 from sibling_replay.training.config import RunConfig, TabularConfig
@@ -65,7 +66,7 @@ class OwnRuns(TabularStudy):
         return OwnJob(choice.out.resolve() / "checkpoints")
 
     def stages(self, choice: Choice) -> Iterator[str | Stage]:
-        raise ValueError("runs of your own are made by `sibling-replay train`")
+        raise ValueError(f"runs of your own are made by `sibling-replay {self.name}`")
 
     def compared(self, frame: pl.DataFrame) -> pl.DataFrame:
         return frame
@@ -76,19 +77,26 @@ class OwnRuns(TabularStudy):
         yield from run_tables(frame.filter(~with_table), DEFAULT)
 
     def status_lines(self, out: Path) -> list[str]:
-        if not any((out / NAME).rglob(f"*{store.SUFFIX}")):
-            return [f"{NAME}: no runs of your own"]
-        stored = store.load_runs(out, [NAME])
+        if not any((out / self.name).rglob(f"*{store.SUFFIX}")):
+            return [f"{self.name}: no runs of your own"]
+        stored = store.load_runs(out, [self.name])
         unsaid = {kind: PAPER if kind == TabularConfig.kind else DEFAULT for kind in stored["kind"]}
         frame = pl.concat(
             [with_settings(stored.filter(kind=kind), text) for kind, text in unsaid.items()]
         )
-        lines = [f"{NAME}: {frame.height} runs of your own"]
+        lines = [f"{self.name}: {frame.height} runs of your own"]
         for (env, method, settings), runs in frame.group_by(*CELL, maintain_order=True):
             seeds = ", ".join(map(str, runs["seed"]))
             lines.append(f"  {env:<22} {method:<7} {settings}; seed {seeds}")
         return lines
 
 
+class BenchRuns(OwnRuns):
+    """Whatever `bench` was asked for."""
+
+    name = BENCH
+    about = "the shortlist on environments of your own, by `sibling-replay bench`"
+
+
 OWN = OwnRuns()
-STUDIES = (OWN,)
+STUDIES = (OWN, BenchRuns())

@@ -41,7 +41,8 @@ from sibling_replay.training.tabular.scores import note, score_of, set_leaf, set
 _ENTRY: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 # For kernels only (calling one from Python crashes); inlined, which spares copying the descriptors
 # of a hundred arrays per call.
-_KERNEL: dict[str, Any] = {**_ENTRY, "forceinline": True, "no_cpython_wrapper": True}
+_INNER: dict[str, Any] = {**_ENTRY, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_KERNEL: dict[str, Any] = {**_INNER, "forceinline": True}
 
 CLOCK = np.dtype(
     [
@@ -263,7 +264,7 @@ def _update(run):
         _rescore(run)
 
 
-@njit(**_ENTRY)
+@njit(**_INNER)
 def _rescore(run):
     """Scores of all groups by present values: the errors that all of their entries have now."""
     rule, kept, counts = run.settings.rule, run.memory.kept, run.memory.counts
@@ -348,17 +349,22 @@ def advance(run, draws, until, pause):
     """
     run = borrowed(run)
     clock = run.clock[0]
-    if clock.paused:
-        clock.paused = 0
-        _update(run)
-        _conclude(run, draws)
-    while clock.step < until:
-        _collect(run, draws)
-        if clock.step >= run.settings.learning_starts:
-            for update in range(run.settings.updates_a_step):
+    updates = run.settings.updates_a_step
+    # Each kernel is called in one place only: they are inlined, and take long to compile.
+    while clock.paused or clock.step < until:
+        update = 0
+        if clock.paused:
+            update = updates - 1  # it waits for its last one
+        else:
+            _collect(run, draws)
+        while update < updates and clock.step >= run.settings.learning_starts:
+            if clock.paused:
+                clock.paused = 0
+            else:
                 _sample(run, draws)
-                if pause and clock.step == until and update == run.settings.updates_a_step - 1:
+                if pause and clock.step == until and update == updates - 1:
                     clock.paused = 1
                     return
-                _update(run)
+            _update(run)
+            update += 1
         _conclude(run, draws)
