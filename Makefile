@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Libraries we drop into, by extra; they cannot share one environment, so each has its own.
 HOSTS := sb3 torchrl tianshou rllib
 
-.PHONY: help install reproduce report docs docs-serve dist test test-long test-ray test-browser test-docs test-integrations lint bench bench-train bench-minatar \
+.PHONY: help install reproduce report docs docs-serve dist test-dist test-core test-oldest test test-long test-ray test-browser test-docs test-integrations lint bench bench-train bench-minatar \
 	bench-hosts bench-keys golden works clean $(HOSTS:%=test-%)
 
 help:
@@ -17,6 +17,9 @@ help:
 	@echo "make dist        wheel and sdist into dist/"
 	@echo "make test        the test suite"
 	@echo "make test-long   the tests that take minutes"
+	@echo "make test-core   the core without extras, in any Python: make test-core PYTHON=python3.13"
+	@echo "make test-oldest the same with the oldest NumPy and Numba admitted"
+	@echo "make test-dist   wheel and sdist, installed where nothing else is"
 	@echo "make test-ray    the runner on a real Ray cluster on this machine"
 	@echo "make test-browser  the report in a real Chromium (installs Debian's if it is missing)"
 	@echo "make test-docs   the site in a real Chromium: links, search, colours, the picture to play with"
@@ -95,6 +98,26 @@ test-ray: $(VENV)-ray/installed
 
 test-browser: $(VENV)/browser
 	$(BIN)/python -m pytest -m browser tests/browser --ignore tests/browser/test_site.py
+
+# The core without extras, in whatever Python is given: make test-core PYTHON=python3.13
+CORE_TESTS := tests/buffer tests/strategies tests/replay tests/diagnostics tests/grouping/test_key_map.py \
+	tests/grouping/test_maps.py tests/test_docstrings.py tests/test_rng.py tests/test_files.py
+CORE_OF := $(VENV)-core-$(notdir $(PYTHON))
+
+test-core:
+	$(PYTHON) -m venv $(CORE_OF)
+	$(CORE_OF)/bin/pip install --quiet --upgrade pip
+	$(CORE_OF)/bin/pip install --quiet -e . --group test $(PINS)
+	OMP_NUM_THREADS=1 $(CORE_OF)/bin/python -m pytest -n 2 --dist loadfile $(CORE_TESTS)
+
+# The oldest versions that pyproject.toml admits.
+test-oldest: PINS := numpy==1.26.* numba==0.60.* scipy==1.11.* gymnasium==1.2.1
+test-oldest: CORE_OF := $(VENV)-oldest
+test-oldest: test-core
+
+# Wheel and sdist, installed where nothing else is.
+test-dist: install dist
+	$(BIN)/python -m pytest -m dist tests/test_dist.py
 
 test-docs: $(VENV)/browser docs
 	$(BIN)/python -m pytest -m browser tests/browser/test_site.py

@@ -7,6 +7,7 @@ A page has a place for it, `<!-- NAME -->` and `<!-- /NAME -->` on lines of thei
     benchmark: NAME   benchmarks/NAME.md
     help: COMMAND     what `sibling-replay COMMAND --help` prints
     file: PATH        a Markdown file of the repository
+    source: PATH      a Python file of the repository, to be opened by a click
     any other         a block of `write_results.py`, as in the README
 """
 
@@ -17,6 +18,7 @@ import io
 import os
 import re
 import sys
+import textwrap
 from functools import cache
 from pathlib import Path
 from unittest import mock
@@ -59,6 +61,9 @@ def block(name: str, up: str = "") -> str:
         return f"```text\n{help_of(what)}```"
     if kind == "file":
         return (ROOT / what).read_text().split("\n", 1)[1].strip()
+    if kind == "source":
+        code = textwrap.indent(f"```python\n{(ROOT / what).read_text()}```", "    ")
+        return f'??? example "{what}"\n\n{code}'
     return _results()[name]
 
 

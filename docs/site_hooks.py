@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 from pathlib import Path
@@ -16,7 +15,6 @@ import site_blocks
 SOURCES = site_blocks.ROOT / "src" / "sibling_replay"
 COPY = site_blocks.ROOT / ".cache" / "reference" / "sibling_replay"  # `paths` in mkdocs.yml
 ELSEWHERE, HERE = "https://unpkg.com/iframe-worker/shim", "assets/worker_in_frame.js"
-FENCE_MARK = re.compile(r"^( *```[a-z]+) no-run$", re.M)
 
 
 def on_startup(command, dirty):
@@ -42,9 +40,13 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Fill the blocks, and take marks for the tests off the fences."""
-    up = "../" * page.file.src_uri.count("/")
-    return FENCE_MARK.sub(r"\1", site_blocks.filled(markdown, up))
+    """Fill the blocks."""
+    return site_blocks.filled(markdown, "../" * page.file.src_uri.count("/"))
+
+
+def on_post_template(output_content, template_name, config):
+    """The same for 404.html, whose links are of a server's root."""
+    return output_content.replace(ELSEWHERE, f"/{HERE}")
 
 
 def on_post_page(output, page, config):
