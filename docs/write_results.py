@@ -1,5 +1,5 @@
-"""Writes the tables of README.md and REPRODUCING.md from results/, and draws MinAtar's curves:
-`python docs/write_results.py`.
+"""Writes the tables of the README from results/ and benchmarks/, and draws MinAtar's curves:
+`python docs/write_results.py`. The site takes the same blocks when it is built (`site_blocks.py`).
 
 A block lies between `<!-- NAME -->` and `<!-- /NAME -->`. A test fails when a committed block is
 not what the committed results give.
@@ -19,6 +19,7 @@ from sibling_replay.report import matplotlib_ink
 from sibling_replay.running import store
 from sibling_replay.studies import exact as exact_study
 from sibling_replay.studies import grid as grid_study
+from sibling_replay.studies import study_named
 from sibling_replay.studies.frozen_lake_shift import target_shifts
 from sibling_replay.studies.minatar import coverage as minatar_coverage
 from sibling_replay.studies.minatar import tables as minatar_tables
@@ -28,10 +29,9 @@ from sibling_replay.studies.minatar.runs import SEEDS
 from sibling_replay.studies.tabular import LAKES
 from sibling_replay.training.minatar.config import MINATAR_METHODS
 from sibling_replay.training.tabular.trainer import tabular_model
-from support.studies import of_the_paper
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "REPRODUCING.md")
+PAGES = ("README.md",)
 AGREES = 1.96  # combined standard errors: the combined 95 % interval
 
 
@@ -66,7 +66,8 @@ def latent(results: Path) -> dict[str, str]:
 
 def _of_the_paper(study: str) -> pl.DataFrame:
     """The shipped runs of a study, without any of other seeds than the paper's."""
-    return of_the_paper(store.load_runs(ROOT / "results" / f"{study}.parquet"), study)
+    frame = store.load_runs(ROOT / "results" / f"{study}.parquet")
+    return study_named(study).compared(frame)
 
 
 def main_comparison(compared: pl.DataFrame) -> str:

@@ -239,3 +239,45 @@ def test_the_public_names_are_listed() -> None:
 
     assert set(PUBLIC) == set(sibling_replay.__all__)
     assert (PACKAGE / "py.typed").exists()
+
+
+TREE = PACKAGE.parents[1] / "docs" / "extend" / "tree.md"
+
+
+def listed_files(text: str) -> set[str]:
+    """Paths of the tree, from the root: names before a clause, a folder's files indented below."""
+    found: set[str] = set()
+    folders: list[tuple[int, str]] = []  # indent and path of those that are open
+    for line in text.splitlines():
+        names, _, _ = line.strip().partition("  ")
+        indent = len(line) - len(line.lstrip())
+        while folders and folders[-1][0] >= indent:
+            folders.pop()
+        above = folders[-1][1] if folders else ""
+        for name in filter(None, names.split(", ")):
+            found.add(above + name)
+            if name.endswith("/"):
+                folders.append((indent, above + name))
+    return found
+
+
+def test_the_tree_is_read() -> None:
+    text = "a.py, b.py      two\nfolder/   some\n  c.py    three\n  in/\n    d.py  four\ne.py  5\n"
+    assert listed_files(text) == {
+        "a.py", "b.py", "folder/", "folder/c.py", "folder/in/", "folder/in/d.py", "e.py",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("path", FILES, ids=inside)
+def test_every_file_has_a_clause_in_the_tree(path: Path) -> None:
+    if path.name == "__init__.py":
+        return
+    tree = TREE.read_text().split("```")[1]
+    assert f"src/sibling_replay/{inside(path)}" in listed_files(tree), f"add it to {TREE.name}"
+
+
+def test_the_tree_names_only_what_is_there() -> None:
+    root = PACKAGE.parents[1]
+    ours = [x for x in listed_files(TREE.read_text().split("```")[1]) if x.startswith("src/")]
+    assert len(ours) > 200
+    assert [name for name in ours if not (root / name).exists()] == []

@@ -1,9 +1,10 @@
-"""The tables of the README and of REPRODUCING.md are those of the committed results."""
+"""The tables of the README and of the site are those of the committed results."""
 
 from __future__ import annotations
 
-import importlib.util
+import sys
 from pathlib import Path
+from unittest import mock
 
 import polars as pl
 import pytest
@@ -13,10 +14,10 @@ from sibling_replay.studies.minatar.encoders import no_support
 from support.minatar_frames import encoder_row, row, scored, stack
 
 ROOT = Path(__file__).parent.parent
-spec = importlib.util.spec_from_file_location("write_results", ROOT / "docs" / "write_results.py")
-assert spec is not None and spec.loader is not None
-write_results = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(write_results)
+sys.path.insert(0, str(ROOT / "docs"))
+
+import site_blocks  # noqa: E402
+import write_results  # noqa: E402
 
 
 def test_a_block_is_replaced_and_the_rest_kept() -> None:
@@ -31,7 +32,7 @@ def test_pages_show_the_committed_results(page: str) -> None:
     contents = write_results.blocks()
     text = (ROOT / page).read_text()
     shown = [name for name in contents if f"<!-- {name} -->" in text]
-    assert shown, "no block of results on this page"
+    assert {"main comparison", "speed"} <= set(shown), "no block of results on this page"
     assert write_results.fill(text, contents) == text, "run python docs/write_results.py"
 
 
@@ -84,3 +85,47 @@ def test_encoders_stand_beside_the_papers() -> None:
     assert text.splitlines()[-1] == (
         "| Breakout | 2x1, 16 | 0 | 2,000 | 0.030 | 9.0 (8.7) | 0.123 | 102 | 0.950 |"
     )
+
+
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+
+
+def test_blocks_of_the_site_are_known() -> None:
+    """Every name a page asks for is one that the build knows; and pages ask for all benchmarks."""
+    names = {name for page in PAGES for name in site_blocks.names_in(page.read_text())}
+    kinds: dict[str, set[str]] = {}
+    for name in names:
+        kind, colon, what = name.partition(": ")
+        kinds.setdefault(kind if colon else "", set()).add(what if colon else name)
+    written = set(write_results.blocks())
+    assert kinds.pop("") == written, "README blocks that no page shows, or names that are no block"
+    assert kinds.pop("report") <= set(site_blocks.entries())
+    assert kinds.pop("benchmark") == {path.stem for path in (ROOT / "benchmarks").glob("*.md")}
+    assert kinds.pop("file") == {"CHANGELOG.md"}
+    assert all((ROOT / path).is_file() for path in kinds.pop("source"))
+    assert "diagnose" in kinds.pop("help") and kinds == {}
+
+
+def test_a_page_is_filled() -> None:
+    page = "a\n\n<!-- benchmark: replay -->\n<!-- /benchmark: replay -->\n\nb\n"
+    text = site_blocks.filled(page)
+    assert text.startswith("a\n\n") and text.endswith("\n\nb\n") and "## Whole cycles" in text
+    with pytest.raises(KeyError):
+        site_blocks.filled("<!-- report: none -->\n<!-- /report: none -->")
+
+
+def test_what_has_no_runs_says_how_to_make_them() -> None:
+    assert site_blocks.benchmark("nothing") == "*Not run yet:* `make bench-nothing`"
+    frames = {study: frame.clear() for study, frame in site_blocks.all_frames().items()}
+    with mock.patch.object(site_blocks, "all_frames", lambda: frames):
+        for name in ("exact-results", "tabular-metrics"):
+            text = site_blocks.report_block(name, "../")
+            assert "\n\n*Not run yet:* `sibling-replay reproduce exact" in text
+        assert site_blocks.figure_png("exact-results") is None
+    shown = site_blocks.report_block("exact-results", "../")
+    assert "![Exact-group results](../figures/exact-results.png)" in shown
+
+
+def test_help_is_what_the_command_prints() -> None:
+    assert site_blocks.help_of("diagnose").startswith("usage: sibling-replay diagnose")
+    assert "\x1b" not in site_blocks.help_of("table")

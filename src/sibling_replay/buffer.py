@@ -66,6 +66,15 @@ class ReplayBuffer(SavedBuffer):
 
         ReplayBuffer.for_env(env, 50_000, SiblingSample(), key=Grid(4))
         ReplayBuffer.for_env(env, 50_000, SiblingSample(), key=lambda obs, action: obs.round(1))
+
+    Examples:
+        >>> env = gym.make("FrozenLake-v1")
+        >>> buffer = ReplayBuffer.for_env(env, 10, SiblingSample(alpha=0.6), seed=0)
+        >>> buffer.add(0, 1, 0.5, 4, False, False)
+        >>> batch = buffer.sample(32, beta=0.4)
+        >>> buffer.update_priorities(batch, batch.reward - 0.2)  # TD errors
+        >>> len(buffer), buffer.groups.tolist()
+        (1, [0])
     """
 
     def __init__(

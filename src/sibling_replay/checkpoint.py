@@ -41,7 +41,15 @@ Buffer = TypeVar("Buffer")
 
 
 class StateError(ValueError):
-    """A state that cannot be restored: damaged, or of another buffer."""
+    """A state that cannot be restored: damaged, or of another buffer.
+
+    Examples:
+        >>> buffer = ReplayBuffer.for_env(gym.make("FrozenLake-v1"), 10, SiblingSample())
+        >>> buffer.load_state_dict({})
+        Traceback (most recent call last):
+            ...
+        sibling_replay.checkpoint.StateError: a state needs a header
+    """
 
 
 def write_state(

@@ -46,6 +46,15 @@ class SlotSampler(Sampling):
     In a batch, `slots` have the observations and actions to train, `outcome_slots` the outcomes to
     train them toward; these differ for SiblingModel only. For averages `batch.outcomes` has the
     `slots` of the outcomes, and `batch.average` takes their means.
+
+    Examples:
+        >>> sampler = SlotSampler(4, SiblingSample(alpha=0.6), seed=0)
+        >>> sampler.put([0, 1, 2, 3], keys=[7, 7, 8, 8])  # two groups
+        >>> sampler.update_slots([0, 1, 2, 3], [0.0, 3.0, 1.0, 1.0], sampler.clock)
+        >>> batch = sampler.sample(32, beta=0.4)
+        >>> sampler.update_priorities(batch, np.ones(32))
+        >>> len(sampler)
+        4
     """
 
     def __init__(

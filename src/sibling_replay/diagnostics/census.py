@@ -25,7 +25,13 @@ I64 = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Census:
-    """O cells, of G occupied groups. Masses are relative: only their ratios mean anything."""
+    """O cells, of G occupied groups. Masses are relative: only their ratios mean anything.
+
+    Examples:
+        >>> census = take_census([0, 0, 0, 0], [0, 0, 0, 1], [1.0, 1.0, 1.0, 5.0], beta=0.4)
+        >>> census.count.tolist(), np.round(census.mass, 6).tolist()  # per cell: a group's outcome
+        ([3, 1], [0.6, 1.0])
+    """
 
     outcome: I64  # [O] the caller's number of the outcome
     owner: I64  # [O] place of the cell's group below
@@ -68,6 +74,11 @@ def take_census(groups: ArrayLike, outcomes: ArrayLike, masses: ArrayLike, beta:
     """Count N live entries, given the group, the outcome and the mass u_i > 0 of each.
 
     Outcomes are numbers, equal for equal outcomes; the same number in two groups is two cells.
+
+    Examples:
+        >>> census = take_census([0, 0, 0, 0], [0, 0, 0, 1], [1.0, 1.0, 1.0, 5.0], beta=0.4)
+        >>> census.group_count.tolist()
+        [4]
     """
     group, outcome = np.asarray(groups, dtype=np.int64), np.asarray(outcomes, dtype=np.int64)
     mass = np.asarray(masses, dtype=np.float64)
@@ -94,7 +105,14 @@ def take_tabular_census(
     outcomes: NDArray[np.integer[Any]], masses: F64, width: int, cells: int, beta: float
 ) -> Census:
     """The same where outcomes are numbered g * width + o, below `cells`, as the compiled trainer
-    numbers them. Without sorting: a few passes over the entries."""
+    numbers them. Without sorting: a few passes over the entries.
+
+    Examples:
+        >>> outcomes = np.array([0, 0, 3])  # 0 and 1 are of group 0, 2 and 3 of group 1
+        >>> census = take_tabular_census(outcomes, np.ones(3), width=2, cells=4, beta=0.4)
+        >>> census.group_count.tolist()
+        [2, 1]
+    """
     pooled = _pool(outcomes, cells, masses, beta)
     cell = np.flatnonzero(pooled.count)
     group_number, owner = np.unique(cell // width, return_inverse=True)
@@ -152,7 +170,14 @@ def _assemble(outcome: I64, owner: I64, group: I64, pooled: _Pooled) -> Census:
 
 
 def outcome_numbers(columns: Mapping[str, NDArray[Any]]) -> I64:
-    """Equal (s', r, term, trunc), equal number. Takes stored columns."""
+    """Equal (s', r, term, trunc), equal number. Takes stored columns.
+
+    Examples:
+        >>> columns = {"next_obs": np.array([4, 4]), "reward": np.array([0.0, 1.0]),
+        ...            "terminated": np.zeros(2, dtype=bool), "truncated": np.zeros(2, dtype=bool)}
+        >>> outcome_numbers(columns).tolist()
+        [0, 1]
+    """
     missing = [name for name in OUTCOME_FIELDS if name not in columns]
     if missing:
         raise ValueError(f"outcomes need the columns {', '.join(missing)}")
@@ -160,7 +185,12 @@ def outcome_numbers(columns: Mapping[str, NDArray[Any]]) -> I64:
 
 
 def equal_rows(columns: Sequence[NDArray[Any]]) -> I64:
-    """Numbers for the rows of some columns, equal where the rows are: by value, so -0.0 is 0.0."""
+    """Numbers for the rows of some columns, equal where the rows are: by value, so -0.0 is 0.0.
+
+    Examples:
+        >>> equal_rows([np.array([1.0, 2.0, 1.0]), np.array([0, 0, 0])]).tolist()
+        [1, 0, 1]
+    """
     arrays = [np.asarray(part) for column in columns for part in parts_of(column)]
     numbers = np.zeros(len(arrays[0]), dtype=np.int64)
     for array in arrays:

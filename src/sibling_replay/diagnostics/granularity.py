@@ -20,7 +20,13 @@ _TOP = 0.02  # share of entries of the largest masses, in the place of a rare re
 
 @dataclass(frozen=True)
 class RareOutcome:
-    """An outcome that prioritized replay draws more often than it is stored, `ratio` times."""
+    """An outcome that prioritized replay draws more often than it is stored, `ratio` times.
+
+    Examples:
+        >>> rare = rare_outcome([0.0] * 99 + [50.0], [1.0] * 99 + [9.0])
+        >>> int(rare.entries.sum())
+        1
+    """
 
     entries: NDArray[np.bool_]  # [N]
     by: Literal["reward", "mass"]
@@ -30,7 +36,13 @@ class RareOutcome:
 
 def rare_outcome(rewards: ArrayLike, masses: ArrayLike) -> RareOutcome:
     """The rewards that are farthest from the median, up to 5 percent of the entries. Where so few
-    have none of their own, as if all rewards are equal, the 2 percent of the largest masses."""
+    have none of their own, as if all rewards are equal, the 2 percent of the largest masses.
+
+    Examples:
+        >>> rare = rare_outcome([0.0] * 98 + [50.0] * 2, [1.0] * 98 + [9.0] * 2)
+        >>> rare.by, rare.share, round(rare.ratio, 2)
+        ('reward', 0.02, 7.76)
+    """
     reward, mass = (np.asarray(array, dtype=np.float64) for array in (rewards, masses))
     far = np.abs(reward - np.median(reward))
     values, counts = np.unique(far, return_counts=True)
@@ -45,7 +57,17 @@ def rare_outcome(rewards: ArrayLike, masses: ArrayLike) -> RareOutcome:
 
 @dataclass(frozen=True)
 class Entries:
-    """What is known of N entries before they are grouped."""
+    """What is known of N entries before they are grouped.
+
+    Examples:
+        >>> n = 100
+        >>> rewards, masses = np.array([0.0] * 98 + [50.0] * 2), np.ones(n)
+        >>> ends, where = np.zeros(n, dtype=bool), np.zeros((n, 1))
+        >>> rare = rare_outcome(rewards, masses)
+        >>> entries = Entries(masses, rewards, ends, rewards, where, rare)
+        >>> entries.masses.size
+        100
+    """
 
     masses: F64  # [N]
     rewards: F64  # [N]
@@ -57,7 +79,17 @@ class Entries:
 
 @dataclass(frozen=True)
 class Granularity:
-    """A grouping of N entries, measured. Shares of variance are of ranks, and beyond chance."""
+    """A grouping of N entries, measured. Shares of variance are of ranks, and beyond chance.
+
+    Examples:
+        >>> n = 100
+        >>> rewards, masses = np.array([0.0] * 98 + [50.0] * 2), np.ones(n)
+        >>> ends, where = np.zeros(n, dtype=bool), np.zeros((n, 1))
+        >>> rare = rare_outcome(rewards, masses)
+        >>> entries = Entries(masses, rewards, ends, rewards, where, rare)
+        >>> granularity(np.arange(n) % 4, entries).groups_per_entry
+        0.04
+    """
 
     groups: int
     groups_per_entry: float  # G / N, the noise kept
@@ -73,7 +105,18 @@ class Granularity:
 
 
 def granularity(groups: NDArray[np.int64], entries: Entries) -> Granularity:
-    """Measure a grouping; groups are numbered from 0."""
+    """Measure a grouping; groups are numbered from 0.
+
+    Examples:
+        >>> n = 100
+        >>> rewards, masses = np.array([0.0] * 98 + [50.0] * 2), np.ones(n)
+        >>> ends, where = np.zeros(n, dtype=bool), np.zeros((n, 1))
+        >>> rare = rare_outcome(rewards, masses)
+        >>> entries = Entries(masses, rewards, ends, rewards, where, rare)
+        >>> found = granularity(np.arange(n) % 4, entries)
+        >>> found.groups, found.median_bucket
+        (4, 25.0)
+    """
     size = np.bincount(groups)
     mass = np.bincount(groups, entries.masses)
     support = support_of_groups(groups)

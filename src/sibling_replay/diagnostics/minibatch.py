@@ -11,7 +11,12 @@ F64 = NDArray[np.float64]
 
 
 def effective_sample_size(weights: ArrayLike) -> float:
-    """(sum w)^2 / sum w^2: how many equal weights would vary as little. Scale does not matter."""
+    """(sum w)^2 / sum w^2: how many equal weights would vary as little. Scale does not matter.
+
+    Examples:
+        >>> effective_sample_size([1.0, 1.0, 1.0, 1.0]), effective_sample_size([1.0, 0.0, 0.0, 0.0])
+        (4.0, 1.0)
+    """
     w = np.asarray(weights, dtype=np.float64)
     return float(w.sum() ** 2 / (w @ w))
 
@@ -23,6 +28,10 @@ def expected_ess(weights: ArrayLike, probabilities: ArrayLike, batch_size: int) 
     phi_k(t) = E[w^k exp(-t w^2)] what is left is 1 + B (B - 1) int phi_1^2 phi_0^(B - 2) dt.
     The limit B (E w)^2 / E w^2 would not do: with a few huge weights it falls below one, because a
     minibatch hardly ever contains them.
+
+    Examples:
+        >>> round(expected_ess([1.0, 1.0], [0.5, 0.5], batch_size=32), 3)
+        32.0
     """
     w = np.asarray(weights, dtype=np.float64)
     p = np.asarray(probabilities, dtype=np.float64)
@@ -64,6 +73,10 @@ def selection_ratio(masses: ArrayLike, group_sizes: ArrayLike, group_masses: Arr
 
     Of PER's anchors the mean minus one estimates C; of SAMPLE's siblings the mean is one in
     expectation and std^2 + (mean - 1)^2 estimates the C that PER would have on that buffer.
+
+    Examples:
+        >>> selection_ratio([1.0, 5.0], [4, 4], [8.0, 8.0]).tolist()
+        [0.5, 2.5]
     """
     u = np.asarray(masses, dtype=np.float64)
     return np.asarray(np.asarray(group_sizes) * (u / np.asarray(group_masses, dtype=np.float64)))
@@ -75,6 +88,10 @@ def shift_terms(
     """sum_b w_b (Y_b - mean Y of its group), and sum_b w_b, with the weights actually used.
 
     The signed sampled shift of a run is the ratio of the two, each summed over its logged steps.
+
+    Examples:
+        >>> shift_terms([1.0, 0.5], [3.0, 2.0], [1.0, 1.0])
+        (2.5, 1.5)
     """
     w = np.asarray(weights, dtype=np.float64)
     deviation = np.asarray(targets, dtype=np.float64) - np.asarray(group_means, dtype=np.float64)
@@ -82,7 +99,12 @@ def shift_terms(
 
 
 def action_l1(behaviour: ArrayLike, replay: ArrayLike) -> float:
-    """sum_a |b(a) - r(a)| of two count vectors as frequencies: from 0 to 2."""
+    """sum_a |b(a) - r(a)| of two count vectors as frequencies: from 0 to 2.
+
+    Examples:
+        >>> action_l1([50, 50], [75, 25])
+        0.5
+    """
     counts = [np.asarray(c, dtype=np.float64) for c in (behaviour, replay)]
     if any(not c.sum() > 0 for c in counts):
         raise ValueError("both behaviour and replay need at least one action")

@@ -39,6 +39,12 @@ def split_test(groups: ArrayLike, children: ArrayLike, values: ArrayLike) -> F64
     A child takes part if it has at least 5 entries, and at least 2 of the entries without the
     group's commonest value would be its share: rewards that are nearly all equal need larger
     groups. NaN for a group that has no two such children.
+
+    Examples:
+        >>> children = np.repeat([0, 1], 20)
+        >>> p = split_test(np.zeros(40, dtype=int), children, np.arange(40.0))
+        >>> bool(p[0] < 0.001)
+        True
     """
     _, group = np.unique(np.asarray(groups), return_inverse=True)
     splits, tested = (_columns(array, group.size) for array in (children, values))
@@ -59,7 +65,12 @@ def _level_shares(p: F64) -> F64:
 
 
 def heterogeneous(p_values: ArrayLike, rate: float = FALSE_DISCOVERIES) -> NDArray[np.bool_]:
-    """Which of many tests found something, at a false-discovery rate. NaN never did."""
+    """Which of many tests found something, at a false-discovery rate. NaN never did.
+
+    Examples:
+        >>> heterogeneous([1e-6, 0.5, np.nan]).tolist()
+        [True, False, False]
+    """
     p = np.asarray(p_values, dtype=np.float64)
     tested = np.sort(p[~np.isnan(p)])
     under = np.flatnonzero(tested <= rate * np.arange(1, tested.size + 1) / max(1, tested.size))
@@ -70,6 +81,10 @@ def halves(groups: ArrayLike, positions: ArrayLike) -> NDArray[np.bool_]:
     """[N, S] whether an entry lies above the mean of its group, for each of S positions.
 
     Of the mean, not the median: where half the entries share a value, that would not split them.
+
+    Examples:
+        >>> halves([0, 0, 0, 0], np.array([[1.0], [2.0], [3.0], [9.0]])).ravel().tolist()
+        [False, False, False, True]
     """
     _, group = np.unique(np.asarray(groups), return_inverse=True)
     where = _columns(positions, group.size).astype(np.float64)
@@ -84,6 +99,13 @@ def mixed_draws(
     """The share of draws by mass from groups whose values differ by where entries lie.
 
     groups, masses: [N]. positions: [N, S]. values: [N], or [N, V].
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> where = rng.normal(size=(200, 1))
+        >>> values = where[:, 0]  # they follow the positions
+        >>> mixed_draws(np.zeros(200, dtype=int), np.ones(200), where, values)
+        1.0
     """
     _, group = np.unique(np.asarray(groups), return_inverse=True)
     drawn = np.bincount(group, np.asarray(masses, dtype=np.float64))
@@ -94,7 +116,12 @@ def mixed_draws(
 def positions_of(obs: Any, action: ArrayLike | None = None) -> F64:
     """[N, S] where entries lie: the dimensions themselves, or of more than 6 the 6 principal
     directions of the standardised ones. Actions that are real numbers are dimensions, too. What is
-    not finite counts as zero."""
+    not finite counts as zero.
+
+    Examples:
+        >>> positions_of(np.zeros((5, 3))).shape
+        (5, 3)
+    """
     parts = [np.asarray(part) for part in parts_of(obs)]
     if action is not None and np.asarray(action).dtype.kind == "f":
         parts.append(np.asarray(action))

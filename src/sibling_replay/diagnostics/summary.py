@@ -22,7 +22,16 @@ TV_EDGES = (ROUNDING, 0.01, 0.05, 0.1, 0.25, 1.0)
 
 @dataclass(frozen=True)
 class Summary:
-    """Every number of a diagnosis that is not about one group."""
+    """Every number of a diagnosis that is not about one group.
+
+    Examples:
+        >>> names = ("obs", "action", "next_obs", "reward", "terminated", "truncated")
+        >>> columns = {name: np.zeros(4) for name in names}
+        >>> columns["reward"][3] = 8.0
+        >>> findings = examine_transitions(columns, masses=[1.0, 1.0, 1.0, 5.0])
+        >>> summarize(findings).groups
+        1
+    """
 
     entries: int
     groups: int
@@ -53,6 +62,17 @@ class Summary:
 
 
 def summarize(findings: Findings) -> Summary:
+    """Findings in a few numbers: means by mass, quantiles over groups, shares of draws.
+
+    Examples:
+        >>> names = ("obs", "action", "next_obs", "reward", "terminated", "truncated")
+        >>> columns = {name: np.zeros(4) for name in names}
+        >>> columns["reward"][3] = 8.0
+        >>> findings = examine_transitions(columns, masses=[1.0, 1.0, 1.0, 5.0])
+        >>> summary = summarize(findings)
+        >>> round(summary.tv, 3), round(summary.shift, 3)
+        (0.375, 3.0)
+    """
     census = findings.census
     size, drawn = census.group_count, census.group_probability
     spread = math.sqrt(by_mass(census, findings.variance))

@@ -13,7 +13,17 @@ ROUNDING = 1e-12  # a TV distance below it is zero: equal masses may be summed i
 
 @dataclass(frozen=True)
 class OutcomeFinding:
-    """One outcome of one group."""
+    """One outcome of one group.
+
+    Examples:
+        >>> names = ("obs", "action", "next_obs", "reward", "terminated", "truncated")
+        >>> columns = {name: np.zeros(4) for name in names}
+        >>> columns["reward"][3] = 8.0
+        >>> findings = examine_transitions(columns, masses=[1.0, 1.0, 1.0, 5.0])
+        >>> outcome = most_distorted(findings, top=1)[0].outcomes[0]
+        >>> outcome.count, outcome.frequency, outcome.probability
+        (1, 0.25, 0.625)
+    """
 
     entry: int  # the first that has it
     count: int
@@ -24,7 +34,17 @@ class OutcomeFinding:
 
 @dataclass(frozen=True)
 class GroupFinding:
-    """One group. SAMPLE keeps its probability and mean, and makes the distances zero."""
+    """One group. SAMPLE keeps its probability and mean, and makes the distances zero.
+
+    Examples:
+        >>> names = ("obs", "action", "next_obs", "reward", "terminated", "truncated")
+        >>> columns = {name: np.zeros(4) for name in names}
+        >>> columns["reward"][3] = 8.0
+        >>> findings = examine_transitions(columns, masses=[1.0, 1.0, 1.0, 5.0])
+        >>> group = most_distorted(findings, top=1)[0]
+        >>> group.siblings, group.distinct, group.tv
+        (4, 2, 0.375)
+    """
 
     entry: int  # the first of its siblings
     siblings: int
@@ -41,7 +61,16 @@ class GroupFinding:
 def most_distorted(
     findings: Findings, top: int = 10, outcomes: int = 6
 ) -> tuple[GroupFinding, ...]:
-    """The groups with most misplaced probability, (s_g / S) D_g; none in which D_g is zero."""
+    """The groups with most misplaced probability, (s_g / S) D_g; none in which D_g is zero.
+
+    Examples:
+        >>> names = ("obs", "action", "next_obs", "reward", "terminated", "truncated")
+        >>> columns = {name: np.zeros(4) for name in names}
+        >>> columns["reward"][3] = 8.0
+        >>> findings = examine_transitions(columns, masses=[1.0, 1.0, 1.0, 5.0])
+        >>> most_distorted(findings, top=1)[0].shift
+        3.0
+    """
     misplaced = findings.census.group_probability * findings.tv
     order = np.argsort(-misplaced, kind="stable")
     bent = order[findings.tv[order] > ROUNDING]

@@ -131,7 +131,13 @@ SHORT_NAMES = {
 
 
 def register_envs() -> None:
-    """Make the environments known to `gymnasium.make`; calling it again changes nothing."""
+    """Make the environments known to `gymnasium.make`; calling it again changes nothing.
+
+    Examples:
+        >>> register_envs()
+        >>> "sibling_replay/TwoChains-v0" in gym.registry
+        True
+    """
     for env_id, spec in _SPECS.items():
         if env_id not in gym.registry:
             gym.register(id=env_id, **spec)

@@ -51,6 +51,11 @@ class ChainEnv(_RowEnv):
     ```python
     gym.make("sibling_replay/Chain-v0", length=20, reward=1.0, step_reward=-0.01)
     ```
+
+    Examples:
+        >>> env = gym.make("sibling_replay/Chain-v0")
+        >>> int(env.reset(seed=0)[0])
+        0
     """
 
     def __init__(
@@ -106,6 +111,11 @@ class BlindCliffWalkEnv(_RowEnv):
     ```python
     gym.make("sibling_replay/BlindCliffWalk-v0", length=10, reward=1.0)
     ```
+
+    Examples:
+        >>> env = gym.make("sibling_replay/BlindCliffWalk-v0")
+        >>> int(env.reset(seed=0)[0])
+        0
     """
 
     def __init__(self, length: int = 10, reward: float = 1.0, render_mode: None = None) -> None:

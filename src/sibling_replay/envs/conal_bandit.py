@@ -50,6 +50,11 @@ class ConalBanditEnv(TableEnv):
     gym.make("sibling_replay/ConalBandit-v0", shift=0.0, noise=1.0)
     ```
     `noise` multiplies all standard deviations.
+
+    Examples:
+        >>> env = gym.make("sibling_replay/ConalBandit-v0")
+        >>> int(env.reset(seed=0)[0]), env.action_space.n.item()
+        (0, 5)
     """
 
     def __init__(self, shift: float = 0.0, noise: float = 1.0, render_mode: None = None) -> None:

@@ -44,6 +44,11 @@ class FickleTaxiEnv(TableEnv):
     ```python
     gym.make("sibling_replay/FickleTaxi-v0", fickle_probability=0.3, is_rainy=False)
     ```
+
+    Examples:
+        >>> env = gym.make("sibling_replay/FickleTaxi-v0")
+        >>> env.observation_space.n.item()
+        1000
     """
 
     def __init__(

@@ -47,6 +47,11 @@ class DeepHoleFrozenLakeEnv(FrozenLakeEnv):
     gym.make("sibling_replay/FrozenLakeH100-v0", success_rate=0.99, goal_reward=100.0,
              hole_reward=-300.0, step_reward=-0.01, map_name="8x8")
     ```
+
+    Examples:
+        >>> env = gym.make("sibling_replay/FrozenLakeH100-v0")
+        >>> env.observation_space.n.item()
+        64
     """
 
     def __init__(

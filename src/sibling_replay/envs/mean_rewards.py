@@ -17,7 +17,13 @@ from .tables import TabularModel
 
 
 def mean_rewards(model: TabularModel) -> TabularModel:
-    """The table in which every outcome of a state and action pays the mean of all."""
+    """The table in which every outcome of a state and action pays the mean of all.
+
+    Examples:
+        >>> table = TabularModel.from_env(make_env("sibling_replay/OutlierBandit-v0"))
+        >>> mean_rewards(table).reward[0, 1].tolist()
+        [1.0, 1.0]
+    """
     return model.with_outcomes(_of_outcomes)
 
 
@@ -27,7 +33,14 @@ def _of_outcomes(outcomes: list[ListedOutcome]) -> list[ListedOutcome]:
 
 
 class MeanRewards(RewardLayer, RecordConstructorArgs):
-    """An environment with a table that pays means, and walks as it did."""
+    """An environment with a table that pays means, and walks as it did.
+
+    Examples:
+        >>> env = MeanRewards(gym.make("sibling_replay/OutlierBandit-v0"))
+        >>> obs, _ = env.reset(seed=0)
+        >>> float(env.step(1)[1])  # the risky arm pays its mean
+        1.0
+    """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         RecordConstructorArgs.__init__(self)

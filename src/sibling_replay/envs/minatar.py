@@ -55,6 +55,11 @@ class MinAtarEnv(gym.Env[Observation, np.int64]):
     ```python
     gym.make("sibling_replay/MinAtar-Breakout-v0", sticky=0.1, max_steps=5000, minimal=False)
     ```
+
+    Examples:
+        >>> env = gym.make("sibling_replay/MinAtar-Breakout-v0")  # needs the extra `minatar`
+        >>> env.observation_space.shape
+        (10, 10, 4)
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium declares it an instance attribute)

@@ -29,7 +29,12 @@ REWARD_PARAMETERS = ("rewards", "reward_noise")
 
 
 def parse_env(text: str) -> tuple[str, dict[str, Value]]:
-    """The id and the parameters after it."""
+    """The id and the parameters after it.
+
+    Examples:
+        >>> parse_env("FrozenLake-v1,map_name=8x8")
+        ('FrozenLake-v1', {'map_name': '8x8'})
+    """
     env_id, *parts = text.split(",")
     parameters: dict[str, Value] = {}
     for part in parts:
@@ -44,13 +49,23 @@ def parse_env(text: str) -> tuple[str, dict[str, Value]]:
 
 
 def env_text(env_id: str, parameters: Mapping[str, Value]) -> str:
-    """The one text for these: parameters in the order of their names."""
+    """The one text for these: parameters in the order of their names.
+
+    Examples:
+        >>> env_text("FrozenLake-v1", {"map_name": "8x8"})
+        'FrozenLake-v1,map_name=8x8'
+    """
     written = (f",{name}={_written(parameters[name])}" for name in sorted(parameters))
     return env_id + "".join(written)
 
 
 def make_env(text: str) -> gym.Env[Any, Any]:
-    """The environment of a text. One without parameters is `gymnasium.make(text)`."""
+    """The environment of a text. One without parameters is `gymnasium.make(text)`.
+
+    Examples:
+        >>> make_env("FrozenLake-v1,map_name=8x8").observation_space.n.item()
+        64
+    """
     env_id, parameters = parse_env(text)
     rewards = parameters.pop("rewards", None)
     noise = parameters.pop("reward_noise", None)

@@ -55,6 +55,11 @@ class NoisyGridworldEnv(GridEnv):
     gym.make("sibling_replay/NoisyGridworld-v0", variance=2.0, goal_reward=10.0,
              step_reward=-0.1)
     ```
+
+    Examples:
+        >>> env = gym.make("sibling_replay/NoisyGridworld-v0")
+        >>> env.observation_space.n.item()
+        56
     """
 
     def __init__(

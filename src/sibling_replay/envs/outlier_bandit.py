@@ -46,6 +46,11 @@ class OutlierBanditEnv(TableEnv):
     gym.make("sibling_replay/OutlierBandit-v0", p=0.01, safe_reward=2.0, outlier_reward=100.0,
              common_reward=0.0)
     ```
+
+    Examples:
+        >>> table = TabularModel.from_env(make_env("sibling_replay/OutlierBandit-v0"))
+        >>> np.round(optimal_values(table, gamma=0.99), 6).tolist()  # safe, risky
+        [[2.0, 1.0]]
     """
 
     def __init__(

@@ -54,6 +54,11 @@ class PortalBridgeEnv(GridEnv):
     gym.make("sibling_replay/PortalBridge-v0", p=0.005, loss=100.0, goal_reward=10.0,
              step_reward=-0.1)
     ```
+
+    Examples:
+        >>> env = gym.make("sibling_replay/PortalBridge-v0")
+        >>> int(env.reset(seed=0)[0])
+        45
     """
 
     def __init__(

@@ -55,6 +55,11 @@ class ShortcutMazeEnv(GridEnv):
     gym.make("sibling_replay/ShortcutMaze-v0", p=0.02, prize=200.0, goal_reward=10.0,
              step_reward=-0.1)
     ```
+
+    Examples:
+        >>> env = gym.make("sibling_replay/ShortcutMaze-v0")
+        >>> int(env.reset(seed=0)[0])
+        0
     """
 
     def __init__(

@@ -35,6 +35,10 @@ def inverse_cdf(cumulative: NDArray[np.float64], uniform: float) -> int:
 
     None does only if rounding left the last sum below 1 and the uniform above it; index 0 is what
     Gymnasium's argmax answers there. `cumulative` may be padded by repeating its last value.
+
+    Examples:
+        >>> inverse_cdf(np.array([0.2, 1.0]), 0.5)
+        1
     """
     for index in range(cumulative.shape[0]):
         if cumulative[index] > uniform:
@@ -48,6 +52,11 @@ class TabularModel:
 
     Outcomes keep the order of `P`, which decides what a uniform draws. Beyond `n_outcomes[s, a]`
     the arrays repeat the last outcome, with probability 0.
+
+    Examples:
+        >>> table = TabularModel.from_env(make_env("sibling_replay/OutlierBandit-v0"))
+        >>> table.probability[0, 1].tolist(), table.reward[0, 1].tolist()
+        ([0.01, 0.99], [100.0, 0.0])
     """
 
     probability: NDArray[np.float64]  # [S, A, O]

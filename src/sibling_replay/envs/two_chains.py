@@ -53,6 +53,11 @@ class TwoChainsEnv(TableEnv):
     gym.make("sibling_replay/TwoChains-v0", chain_length=10, p=0.01, safe_reward=1.0,
              risky_reward=80.0, hole_reward=0.0)
     ```
+
+    Examples:
+        >>> table = TabularModel.from_env(make_env("sibling_replay/TwoChains-v0"))
+        >>> np.round(optimal_values(table, gamma=1.0)[0], 6).tolist()  # at the start: safe, risky
+        [1.0, 0.8]
     """
 
     def __init__(

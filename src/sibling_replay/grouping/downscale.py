@@ -38,6 +38,13 @@ class Downscale(FittableMap):
 
     Every channel is kept: frames stacked as channels tell velocities. Of a Dict or Tuple the images
     (entries of two or three axes) are made small and the rest is handed on as it is.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> images = rng.integers(0, 256, size=(200, 84, 84, 1), dtype=np.uint8)
+        >>> key = Downscale(then=KMeans(8)).fit(images)
+        >>> len(key.keys(images[:3], np.zeros(3, dtype=int)))
+        3
     """
 
     shape: tuple[int, int] = (11, 8)

@@ -26,6 +26,11 @@ class Entries(FittableMap):
     then: the map that gets these entries.
 
         ReplayBuffer.for_env(env, 50_000, SiblingSample(), key=Entries(("speed",), then=Grid(8)))
+
+    Examples:
+        >>> obs = {"speed": np.array([1.0, 1.0, 2.0]), "noise": np.array([0.1, 0.2, 0.3])}
+        >>> support(Entries("speed"), obs, np.zeros(3, dtype=int)).groups
+        2
     """
 
     names: tuple[str, ...]

@@ -20,6 +20,11 @@ class Exact(RowMap):
     """Siblings have equal observations. There is nothing to fit.
 
     A `ReplayBuffer` compares the observations it stores anyway; elsewhere keys are their bytes.
+
+    Examples:
+        >>> key = Exact()
+        >>> support(key, np.array([[1.0], [1.0], [2.0]]), np.zeros(3, dtype=int)).groups
+        2
     """
 
     word: ClassVar[Literal["exact"] | None] = "exact"

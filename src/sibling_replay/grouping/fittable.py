@@ -25,7 +25,14 @@ Self = TypeVar("Self", bound="FittableMap")
 
 
 class NotFitted(ValueError):
-    """A map was asked for keys before it was fitted."""
+    """A map was asked for keys before it was fitted.
+
+    Examples:
+        >>> Grid(2).keys(np.zeros((1, 2)), np.zeros(1, dtype=int))
+        Traceback (most recent call last):
+            ...
+        sibling_replay.grouping.fittable.NotFitted: ...
+    """
 
 
 @dataclass(eq=False, repr=False)
@@ -37,6 +44,12 @@ class FittableMap(KeyMap):
     are, and are no concern of the map. All values must be finite.
 
     A map of your own kind is best a `RowMap`.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> key = Grid(2)
+        >>> key.fitted, key.fit(rng.normal(size=(100, 2))).fitted
+        (False, True)
     """
 
     kinds: ClassVar[dict[str, type[FittableMap]]] = {}  # by name, for those in files

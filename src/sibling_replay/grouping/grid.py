@@ -28,6 +28,13 @@ class Grid(CompiledMap):
     dims: the dimensions that count, numbered as in a flattened observation; all by default.
 
     It nests: `coarser(b)` for every b that divides `bins`.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> key = Grid(4).fit(rng.normal(size=(1_000, 2)))
+        >>> obs = np.array([[-9.0, 0.0], [-8.0, 0.0], [9.0, 0.0]])
+        >>> key.keys(obs, np.zeros(3, dtype=int)).ravel().tolist()
+        [2, 2, 14]
     """
 
     bins: int = 4

@@ -28,6 +28,14 @@ class KeyMap(ABC):
     A map of your own defines `keys`. The key of an entry may depend on that entry alone: not on the
     rest of its batch, and not on what came before. Siblings always share their action, whether or
     not the map looks at it.
+
+    Examples:
+        >>> class Rounded(KeyMap):
+        ...     def keys(self, obs, action):  # n rows -> integers, [n] or [n, k]
+        ...         return np.floor(obs).astype(np.int64)
+        ...
+        >>> Rounded().keys(np.array([[0.2, 3.9]]), np.array([0]))
+        array([[0, 3]])
     """
 
     word: ClassVar[Literal["exact"] | None] = None  # what buffers do in its place

@@ -23,6 +23,13 @@ _ROUNDS = 12
 class KMeans(CompiledMap):
     """Siblings have the same nearest centre, in centred and scaled observations (those of an image
     share one scale). Centres start by k-means++. Of fewer different observations there are fewer.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> obs = rng.normal(size=(1_000, 2))
+        >>> key = KMeans(16).fit(obs)
+        >>> support(key, obs, np.zeros(1_000, dtype=int)).groups
+        16
     """
 
     k: int = 256

@@ -26,6 +26,10 @@ class RowMap(FittableMap):
     """A map of rows of numbers: the values of all parts of an observation one after the other.
 
     A map of your own kind is a dataclass of options with `_learn` and `_codes`.
+
+    Examples:
+        >>> isinstance(Grid(4), RowMap), isinstance(Auto(), RowMap)
+        (True, False)
     """
 
     def __post_init__(self) -> None:

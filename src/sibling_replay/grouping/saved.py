@@ -21,7 +21,13 @@ KEY_WORDS = ("auto", "exact", *_NUMBERED)  # that `parse_key` reads
 
 
 def map_from_state(spec: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> KeyMap:
-    """The map whose `state` this was, bit for bit. Raises anything for what is not one."""
+    """The map whose `state` this was, bit for bit. Raises anything for what is not one.
+
+    Examples:
+        >>> spec, arrays = Grid(2).fit(np.arange(8.0).reshape(4, 2)).state()
+        >>> map_from_state(spec, arrays)
+        Grid(bins=2)
+    """
     if spec["kind"] == _ENCODER:
         from sibling_replay.grouping.vqvae.encoder import FrozenEncoder
 
@@ -31,7 +37,12 @@ def map_from_state(spec: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) 
 
 def parse_key(text: str) -> FittableMap:
     """The map of a spelling: auto, exact, grid:4, simhash:12, kmeans:256; without a number, that of
-    the default options."""
+    the default options.
+
+    Examples:
+        >>> parse_key("grid:4"), parse_key("kmeans")
+        (Grid(bins=4), KMeans(k=256))
+    """
     word, colon, number = text.strip().lower().partition(":")
     try:
         if word in _NUMBERED:

@@ -28,6 +28,13 @@ class SimHash(CompiledMap):
 
     It nests: the first b bits of a key are the key of `coarser(b)`, and of SimHash(b) with the same
     seed and fit.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> obs = rng.normal(size=(1_000, 8))
+        >>> key = SimHash(6).fit(obs)
+        >>> support(key, obs, np.zeros(1_000, dtype=int)).groups <= 2**6
+        True
     """
 
     bits: int = 12

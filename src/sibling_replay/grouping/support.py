@@ -21,6 +21,11 @@ class Support:
     outcome that prioritized replay draws R times as often as it is stored is drawn
     1 + (R - 1) G / N times as often by SiblingSample. 1: every group is a single entry, and the
     sibling strategies are prioritized replay. 1 / N: all entries are one group, uniform replay.
+
+    Examples:
+        >>> found = support(Exact(), np.array([[1.0], [1.0], [2.0]]), np.zeros(3, dtype=int))
+        >>> found.groups, found.median_bucket
+        (2, 1.5)
     """
 
     entries: int
@@ -60,7 +65,13 @@ def support_of_groups(groups: ArrayLike, key: str = "", reason: str = "") -> Sup
 
 
 def support(key: KeyMap, obs: Any, action: Any) -> Support:
-    """Of the groups that a map makes of observations and actions."""
+    """Of the groups that a map makes of observations and actions.
+
+    Examples:
+        >>> obs, actions = np.array([[1.0], [1.0], [2.0]]), np.array([0, 1, 0])
+        >>> support(Exact(), obs, actions).groups
+        3
+    """
     return support_of_groups(group_numbers(checked_keys(key, obs, action), action), repr(key))
 
 

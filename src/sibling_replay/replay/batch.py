@@ -191,6 +191,13 @@ class Outcomes(Block):
     """The outcomes whose mean target a batch is trained on, all batch entries' one after the other.
 
     Entry b owns outcomes `starts[b]` up to `starts[b + 1]`; their shares add up to one.
+
+    Examples:
+        >>> buffer = ReplayBuffer.for_env(gym.make("FrozenLake-v1"), 10, SiblingAverage(), seed=0)
+        >>> buffer.extend([0, 0], [1, 1], [0.0, 1.0], [4, 4], [False, False], [False, False])
+        >>> batch = buffer.sample(1)
+        >>> batch.average(batch.outcomes.reward).tolist()
+        [0.5]
     """
 
     __slots__ = ("_shares", "_starts", "averaged", "remembered", "residuals", "slots")
@@ -249,6 +256,12 @@ class Batch(Block):
 
     Its memory is used again when nobody holds the batch, a column or a view of one any more. Write
     into the columns as you like, but do not give them another `shape` or `dtype` in place.
+
+    Examples:
+        >>> buffer = ReplayBuffer.for_env(gym.make("FrozenLake-v1"), 10, SiblingSample(), seed=0)
+        >>> buffer.add(0, 1, 0.5, 4, False, False)
+        >>> buffer.sample(2).reward.tolist()
+        [0.5, 0.5]
     """
 
     __slots__ = ("_outcomes", "drawn", *_OPENED)

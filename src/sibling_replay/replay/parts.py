@@ -29,6 +29,12 @@ class Parts(Field):
     """A field of several parts: Parts({"camera": Field(...), "speed": Field(...)}), or of a tuple.
 
     Parts may have parts themselves.
+
+    Examples:
+        >>> speed, seen = Field(np.dtype(np.float32)), Field(np.dtype(bool), (3, 3))
+        >>> parts = Parts({"speed": speed, "seen": seen})  # the obs and next_obs of a buffer
+        >>> isinstance(parts, Parts)
+        True
     """
 
     tree: Tree = None

@@ -54,6 +54,11 @@ class Field:
     """One named value of a transition: its type and the shape of one element.
 
     bounds: of a whole number of shape (), the least and the greatest there may be.
+
+    Examples:
+        >>> field = Field(np.dtype(np.float32), (4,))
+        >>> field.shape
+        (4,)
     """
 
     dtype: np.dtype[Any]

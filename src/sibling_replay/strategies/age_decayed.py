@@ -17,7 +17,14 @@ from sibling_replay.strategies.view import Stream, View
 @dataclass(frozen=True, kw_only=True)
 class AgeDecayed(Strategy):
     """An entry with probability ~ (1 - decay)^age, its age the number of entries added after it;
-    weights of one, nothing is refreshed. Decay 0 is uniform replay."""
+    weights of one, nothing is refreshed. Decay 0 is uniform replay.
+
+    Examples:
+        >>> sampler = SlotSampler(4, AgeDecayed(decay=0.5), seed=0)
+        >>> sampler.put([0, 1, 2, 3])
+        >>> print(np.round(sampler.probabilities().trained, 2))
+        [0.07 0.13 0.27 0.53]
+    """
 
     decay: float = 1e-4
 

@@ -29,12 +29,27 @@ Signals: TypeAlias = Mapping[str, F64]
 
 
 class InvalidTDErrors(ValueError):
-    """TD errors that cannot become priorities."""
+    """TD errors that cannot become priorities.
+
+    Examples:
+        >>> sampler = SlotSampler(1, Prioritized(), seed=0)
+        >>> sampler.put([0])
+        >>> sampler.update_priorities(sampler.sample(1), [np.nan])
+        Traceback (most recent call last):
+            ...
+        sibling_replay.strategies.api.InvalidTDErrors: ...
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """What a strategy uses of a buffer, a learner and a host. Who cannot give it refuses it."""
+    """What a strategy uses of a buffer, a learner and a host. Who cannot give it refuses it.
+
+    Examples:
+        >>> needs = Needs(groups=True, signals=("target_error",))
+        >>> needs.groups, needs.signals
+        (True, ('target_error',))
+    """
 
     groups: bool = False  # siblings
     outcomes: bool = False  # counts of the distinct outcomes of each group
@@ -65,7 +80,14 @@ class Needs:
 
 class Terms(NamedTuple):
     """Outcomes whose mean a row is trained toward: those of row b are starts[b] to
-    starts[b + 1] - 1, and their shares add up to one."""
+    starts[b + 1] - 1, and their shares add up to one.
+
+    Examples:
+        >>> slots, shares = np.array([4, 5, 6]), np.array([0.5, 0.5, 1.0])
+        >>> terms = Terms(np.array([0, 2, 3]), slots, shares)
+        >>> terms.slots[terms.starts[0] : terms.starts[1]].tolist()  # of the first row
+        [4, 5]
+    """
 
     starts: I64  # [B + 1]
     slots: I64  # [terms]: a slot that holds the outcome
@@ -74,7 +96,13 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Draw:
-    """What to train on, a row an entry."""
+    """What to train on, a row an entry.
+
+    Examples:
+        >>> draw = Draw(slots=np.array([2, 0]), weights=np.array([1.0, 0.5]))
+        >>> draw.slots.size
+        2
+    """
 
     slots: I64  # whose observation and action are trained
     anchors: I64 | None = None  # whom priority drew; by default the slots
@@ -87,7 +115,13 @@ class Draw:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Refresh:
     """What the buffer is to write: to slots, priorities and numbers of columns; to groups, scores.
-    Of a slot or group named twice the last stays."""
+    Of a slot or group named twice the last stays.
+
+    Examples:
+        >>> refresh = Refresh(slots=np.array([2, 0]), priorities=np.array([1.5, 0.1]))
+        >>> float(refresh.priorities.max())
+        1.5
+    """
 
     slots: I64 | None = None
     priorities: F64 | None = None  # a slot each; raw: the buffer raises them to alpha
@@ -111,6 +145,10 @@ class Strategy(ABC):
     with NumPy; `@register` it so that files and commands find it by `name`. Options of your own
     are fields of a `@dataclass(frozen=True, kw_only=True)`. (Those built in have a `recipe`
     instead of a draw and a refresh: steps that are compiled.)
+
+    Examples:
+        >>> Prioritized(alpha=0.7).options()["alpha"]
+        0.7
     """
 
     alpha: float = 0.6

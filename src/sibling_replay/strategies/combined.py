@@ -16,7 +16,14 @@ from sibling_replay.strategies.view import Stream, View
 @register
 @dataclass(frozen=True, kw_only=True)
 class Combined(Strategy):
-    """The newest entry first, then uniform ones; weights of one, nothing is refreshed."""
+    """The newest entry first, then uniform ones; weights of one, nothing is refreshed.
+
+    Examples:
+        >>> sampler = SlotSampler(4, Combined(), seed=0)
+        >>> sampler.put([0, 1, 2, 3])
+        >>> int(sampler.sample(2).slots[0])  # the newest
+        3
+    """
 
     def draw(self, view: View, size: int, stream: Stream, beta: float) -> Draw:
         others = uniform_slots(view, size - 1, stream)

@@ -26,6 +26,11 @@ class ControlVariate(Strategy):
     lam: 1 takes as much noise away as last targets tell; they are of an older network, so less
         (0.5) also brings in less of its errors.
     alpha: 0 draws entries uniformly; above that, draws, weights and refreshes are SAMPLE's.
+
+    Examples:
+        >>> strategy = ControlVariate(lam=0.5)
+        >>> strategy.needs.shifts  # a batch then has `shift`, which is added to targets in the loss
+        True
     """
 
     alpha: float = 0.0

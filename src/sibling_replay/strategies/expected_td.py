@@ -23,6 +23,13 @@ class ExpectedTD(Strategy):
     last TD errors| + epsilon, of those that have one. Noise that averages out draws no attention.
 
     A group's priority is that of its last refresh; a new group has the largest so far.
+
+    Examples:
+        >>> sampler = SlotSampler(4, ExpectedTD(alpha=1.0), seed=0)
+        >>> sampler.put([0, 1, 2, 3], keys=[7, 7, 8, 8])  # two groups
+        >>> sampler.update_slots([0, 1, 2, 3], [2.0, -2.0, 1.0, 1.0], sampler.clock)
+        >>> print(np.round(sampler.probabilities().trained, 2))
+        [0.  0.  0.5 0.5]
     """
 
     needs: ClassVar[Needs] = Needs(

@@ -36,6 +36,12 @@ class GroupPrioritized(Strategy):
         leaves the scores of the others stale.
     trains: the "sibling" toward its own target, or toward the "average" over k siblings (None: the
         whole group). TD errors are then those of the averages.
+
+    Examples:
+        >>> sampler = SlotSampler(4, GroupPrioritized(score="neyman"), seed=0)
+        >>> sampler.put([0, 1, 2, 3], keys=[7, 7, 7, 8])  # groups of three and of one
+        >>> print(np.round(sampler.probabilities().trained, 2))
+        [0.25 0.25 0.25 0.25]
     """
 
     alpha: float = 1.0

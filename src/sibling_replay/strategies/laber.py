@@ -25,6 +25,14 @@ class LaBER(Strategy):
     candidates: for each entry that is trained.
     normalize: None keeps the weights; "batch" divides them by the largest of the minibatch, and
         "buffer" by the largest that any candidate could have: less variance, but biased.
+
+    Examples:
+        >>> sampler = SlotSampler(4, LaBER(candidates=2), seed=0)
+        >>> sampler.put([0, 1, 2, 3])
+        >>> many = sampler.sample(2 * 1)
+        >>> batch = sampler.select(many, [0.5, 2.0], 1)  # by the present TD errors of `many`
+        >>> batch.slots.size
+        1
     """
 
     normalize: Normalize = None

@@ -20,6 +20,13 @@ class LAP(Strategy):
     It goes with a Huber loss of threshold `floor`, loss="huber" in our learners: where that loss is
     squared, entries are drawn evenly, and where it is linear, by their errors. `epsilon` is not
     used.
+
+    Examples:
+        >>> sampler = SlotSampler(4, LAP(alpha=1.0), seed=0)
+        >>> sampler.put([0, 1, 2, 3])
+        >>> sampler.update_slots([0, 1, 2, 3], [0.5, 1.0, 2.0, 4.0], sampler.clock)
+        >>> print(np.round(sampler.probabilities().trained, 2))
+        [0.12 0.12 0.25 0.5 ]
     """
 
     alpha: float = 0.4

@@ -11,7 +11,13 @@ from sibling_replay.strategies.view import View
 
 
 class Law(NamedTuple):
-    """The distribution of one draw over the live slots."""
+    """The distribution of one draw over the live slots.
+
+    Examples:
+        >>> law = Law(*[np.array([0.25, 0.75])] * 3)
+        >>> law.trained.tolist()
+        [0.25, 0.75]
+    """
 
     anchor: F64  # [N]: the slot that priority draws
     trained: F64  # [N]: the slot whose observation and action are trained

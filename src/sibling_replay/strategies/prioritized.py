@@ -14,7 +14,15 @@ from sibling_replay.strategies.view import View
 @register
 @dataclass(frozen=True, kw_only=True)
 class Prioritized(Strategy):
-    """Entry i with probability u_i / S (eq. 2), weight (N u_i / S)^-beta; it is refreshed."""
+    """Entry i with probability u_i / S (eq. 2), weight (N u_i / S)^-beta; it is refreshed.
+
+    Examples:
+        >>> sampler = SlotSampler(4, Prioritized(alpha=1.0), seed=0)
+        >>> sampler.put([0, 1, 2, 3])
+        >>> sampler.update_slots([0, 1, 2, 3], [0.5, 1.0, 2.0, 4.0], sampler.clock)
+        >>> print(np.round(sampler.probabilities().trained, 2))
+        [0.07 0.13 0.27 0.53]
+    """
 
     @property
     def recipe(self) -> Recipe:

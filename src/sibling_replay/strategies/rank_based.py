@@ -21,6 +21,13 @@ class RankBased(Strategy):
 
     every: refreshes after which all entries are ranked anew; until then they keep their masses, and
         newcomers have that of the first rank. The law is exact for the masses that are stored.
+
+    Examples:
+        >>> sampler = SlotSampler(4, RankBased(alpha=1.0, every=1), seed=0)
+        >>> sampler.put([0, 1, 2, 3])
+        >>> sampler.update_slots([0, 1, 2, 3], [0.5, 1.0, 2.0, 4.0], sampler.clock)
+        >>> print(np.round(sampler.probabilities().trained, 2))
+        [0.12 0.16 0.24 0.48]
     """
 
     alpha: float = 0.7

@@ -20,6 +20,14 @@ def register(kind: Kind) -> Kind:
 
     Use it as a decorator. A name belongs to one class; the same class defined again (in a notebook,
     say) takes its own place.
+
+    Examples:
+        >>> @register
+        ... class Mine(Prioritized):
+        ...     pass
+        ...
+        >>> find_strategy("Mine") is Mine
+        True
     """
     if not (isinstance(kind, type) and issubclass(kind, Strategy)):
         raise TypeError(f"only a class derived from Strategy can be registered, not {kind!r}")
@@ -48,7 +56,12 @@ def require_strategy(given: object) -> None:
 def find_strategy(name: str) -> type[Strategy]:
     """A strategy by name, or by place as `module:Class`; packages that announce one of that name
     are imported if need be, and so is the module of a place. So the name must be the user's, not
-    that of a file."""
+    that of a file.
+
+    Examples:
+        >>> find_strategy("SiblingSample")().alpha
+        0.6
+    """
     if ":" in name:
         return _by_place(name)
     if name not in _KINDS:

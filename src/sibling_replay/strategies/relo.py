@@ -24,6 +24,10 @@ class ReLo(Strategy):
     The learner hands in `target_error`, the target minus the target network's own value of the
     entry. It equals the TD error right after the target network was copied, and all priorities are
     epsilon then.
+
+    Examples:
+        >>> ReLo().needs.signals  # update_priorities(batch, td, target_error=...)
+        ('target_error',)
     """
 
     epsilon: float = 1e-5

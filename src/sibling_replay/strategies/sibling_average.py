@@ -41,6 +41,14 @@ class SiblingAverage(Strategy):
     `batch.outcomes` holds the outcomes to compute targets from, `batch.average` takes their means.
     TD errors of a batch of which no mean was taken are refused: the batch's own rewards and next
     observations are those of the anchors alone.
+
+    Examples:
+        >>> sampler = SlotSampler(4, SiblingAverage(alpha=1.0, max_siblings=2), seed=0)
+        >>> sampler.put([0, 1, 2, 3], keys=[7, 7, 8, 8])  # two groups
+        >>> batch = sampler.sample(1)
+        >>> targets = np.array([10.0, 20.0])  # of the slots in batch.outcomes, two of one group
+        >>> print(batch.outcomes.slots.size, batch.average(targets))
+        2 [15.]
     """
 
     max_siblings: int | None = None

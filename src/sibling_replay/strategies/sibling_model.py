@@ -25,6 +25,14 @@ class SiblingModel(Strategy):
 
     A uniform member of the group carries outcome o with probability count(o) / n_g, which is the
     law to draw from: one member is picked, whatever the group's size or number of outcomes.
+
+    Examples:
+        >>> sampler = SlotSampler(4, SiblingModel(alpha=1.0), seed=0)
+        >>> sampler.put([0, 1, 2, 3], keys=[7, 7, 8, 8])  # two groups
+        >>> sampler.update_slots([0, 1, 2, 3], [0.0, 3.0, 1.0, 1.0], sampler.clock)
+        >>> law = sampler.probabilities()
+        >>> print(np.round(law.trained, 2), np.round(law.outcome, 2))
+        [0.  0.6 0.2 0.2] [0.3 0.3 0.2 0.2]
     """
 
     needs: ClassVar[Needs] = Needs(groups=True, other_outcomes=True)

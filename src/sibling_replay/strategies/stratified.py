@@ -19,6 +19,12 @@ class Stratified(Strategy):
 
     Groups are found by the tree over groups, in which every leaf stays at one: no pass over the
     buffer. `alpha` and `epsilon` are not used.
+
+    Examples:
+        >>> sampler = SlotSampler(4, Stratified(), seed=0)
+        >>> sampler.put([0, 1, 2, 3], keys=[7, 7, 7, 8])  # groups of three and of one
+        >>> print(np.round(sampler.probabilities().trained, 2))
+        [0.17 0.17 0.17 0.5 ]
     """
 
     needs: ClassVar[Needs] = Needs(groups=True, scores=True)

@@ -17,7 +17,15 @@ from sibling_replay.strategies.view import View
 @register
 @dataclass(frozen=True, kw_only=True)
 class Uniform(Strategy):
-    """Every entry with probability 1/N, independently, with weight one; nothing is refreshed."""
+    """Every entry with probability 1/N, independently, with weight one; nothing is refreshed.
+
+    Examples:
+        >>> sampler = SlotSampler(4, Uniform(), seed=0)
+        >>> sampler.put([0, 1, 2, 3])
+        >>> sampler.update_slots([0, 1, 2, 3], [0.5, 1.0, 2.0, 4.0], sampler.clock)
+        >>> print(np.round(sampler.probabilities().trained, 2))
+        [0.25 0.25 0.25 0.25]
+    """
 
     needs: ClassVar[Needs] = Needs(host_may_draw=True)
 

@@ -24,6 +24,10 @@ class UPER(Strategy):
 
     Your learner hands in E and A, the signals `epistemic` and `aleatoric`: variances, of an
     ensemble's heads and of returns. None of ours is an ensemble.
+
+    Examples:
+        >>> UPER().needs.signals  # update_priorities(batch, td, epistemic=..., aleatoric=...)
+        ('epistemic', 'aleatoric')
     """
 
     needs: ClassVar[Needs] = Needs(signals=("epistemic", "aleatoric"))

@@ -16,7 +16,18 @@ from sibling_replay.strategies.over_memory import count_outcomes, list_outcomes,
 
 
 class Stream:
-    """The random numbers of a draw."""
+    """The random numbers of a draw.
+
+    Examples:
+        >>> class Even(Uniform):
+        ...     def draw(self, view, size, stream, beta):
+        ...         return Draw(slots=view.slots[(stream.take(size) * view.size).astype(np.int64)])
+        ...
+        >>> sampler = SlotSampler(4, Even(), seed=0)
+        >>> sampler.put([0, 1, 2, 3])
+        >>> sampler.sample(2).slots.shape
+        (2,)
+    """
 
     def __init__(self, uniforms: Uniforms) -> None:
         self._uniforms = uniforms
@@ -27,7 +38,18 @@ class Stream:
 
 
 class View:
-    """A buffer as it is now, to be read. Arrays are by slot, or for the slots or groups given."""
+    """A buffer as it is now, to be read. Arrays are by slot, or for the slots or groups given.
+
+    Examples:
+        >>> class Heaviest(Prioritized):
+        ...     def draw(self, view, size, stream, beta):
+        ...         return Draw(slots=np.full(size, view.slots[view.masses(view.slots).argmax()]))
+        ...
+        >>> sampler = SlotSampler(4, Heaviest(), seed=0)
+        >>> sampler.put([0, 1, 2, 3])
+        >>> sampler.sample(2).slots
+        array([1, 2])
+    """
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory

@@ -17,11 +17,25 @@ LEAST_EXPECTED = 5.0
 
 
 class LawRejected(AssertionError):
-    """The counts do not come from the law."""
+    """The counts do not come from the law.
+
+    Examples:
+        >>> check_counts([900, 100], [0.5, 0.5])
+        Traceback (most recent call last):
+            ...
+        sibling_replay.testing.chi_square.LawRejected: ...
+    """
 
 
 class TooLittleData(AssertionError):
-    """The counts could not have rejected anything."""
+    """The counts could not have rejected anything.
+
+    Examples:
+        >>> check_counts([1, 1], [0.5, 0.5])
+        Traceback (most recent call last):
+            ...
+        sibling_replay.testing.chi_square.TooLittleData: ...
+    """
 
 
 def check_counts(counts: ArrayLike, law: ArrayLike) -> float:
@@ -29,6 +43,10 @@ def check_counts(counts: ArrayLike, law: ArrayLike) -> float:
 
     Returns the p-value. A cell without probability must never be counted. Data that cannot tell
     the law from another (nothing drawn, or all cells pooled into one) is an error, not a pass.
+
+    Examples:
+        >>> check_counts([498, 502], [0.5, 0.5]) > 0.5  # the p-value
+        True
     """
     counts = np.asarray(counts).ravel()
     law = np.asarray(law, dtype=np.float64).ravel()
@@ -75,7 +93,13 @@ def _pooled(observed: Any, expected: Any) -> tuple[Any, Any]:
 
 
 def check_draws(draws: ArrayLike, law: ArrayLike) -> float:
-    """`check_counts` for drawn cells instead of their counts."""
+    """`check_counts` for drawn cells instead of their counts.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> check_draws(rng.integers(2, size=10_000), [0.5, 0.5]) > 0.01  # the p-value
+        True
+    """
     draws = np.asarray(draws).ravel()
     if draws.size and not (draws.min() >= 0 and draws.max() < np.size(law)):
         raise LawRejected(f"cell {draws.max()} was drawn, but there are {np.size(law)}")

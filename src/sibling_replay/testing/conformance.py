@@ -38,11 +38,21 @@ _NOT_BY_CHANCE = "of the last .* draws looked at have siblings"  # a warning tha
 
 
 class CheckFailed(AssertionError):
-    """A strategy does not do what it must."""
+    """A strategy does not do what it must.
+
+    Examples:
+        >>> issubclass(CheckFailed, AssertionError)
+        True
+    """
 
 
 class SaboteurPassed(AssertionError):
-    """A wrong strategy was not told from a right one."""
+    """A wrong strategy was not told from a right one.
+
+    Examples:
+        >>> issubclass(SaboteurPassed, AssertionError)
+        True
+    """
 
 
 def check_strategy(
@@ -80,6 +90,13 @@ def check_strategy(
     draws: batches drawn in the two main scenes; a third of that in the others.
 
     Returns why each saboteur was rejected, in their order.
+
+    Examples:
+        >>> def law(entries, size):
+        ...     return [[1 / len(entries)] * len(entries)] * 3  # anchor, trained, outcome
+        ...
+        >>> check_strategy(Uniform(), law=law, refresh=lambda entries, rows: [], saboteurs=[])
+        []
     """
 
     def check(candidate: Strategy) -> None:

@@ -9,7 +9,12 @@ import numpy as np
 
 
 class Entry(NamedTuple):
-    """A live entry."""
+    """A live entry.
+
+    Examples:
+        >>> Entry(slot=0, mass=1.5, key=7, outcome=0, age=3).key
+        7
+    """
 
     slot: int
     mass: float  # priority^alpha
@@ -21,7 +26,12 @@ class Entry(NamedTuple):
 
 
 class Update(NamedTuple):
-    """What a refresh or a sweep writes for an entry; None or nothing stays as it was."""
+    """What a refresh or a sweep writes for an entry; None or nothing stays as it was.
+
+    Examples:
+        >>> Update(slot=3, priority=0.5).columns
+        {}
+    """
 
     slot: int
     priority: float | None = None  # before alpha
@@ -30,7 +40,12 @@ class Update(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of a drawn batch and what came back for it. Slots are those of the draw."""
+    """A row of a drawn batch and what came back for it. Slots are those of the draw.
+
+    Examples:
+        >>> Row._fields
+        ('slot', 'anchor', 'outcome_slot', 'terms', 'siblings', 'td_error', 'signals')
+    """
 
     slot: int  # trained
     anchor: int

@@ -74,6 +74,11 @@ class DQN:
 
     Targets bootstrap through time limits: to be cut off says nothing about a state. Where the limit
     is part of the task, give through_time_limits=False.
+
+    Examples:
+        >>> model = DQN("FrozenLake-v1", strategy=SiblingSample(), seed=0).learn(100)
+        >>> len(model.evaluate(2))
+        2
     """
 
     def __init__(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from bandit_effect import RISKY, SAFE, learnt_by_both
+from page_lake import check_export, check_siblings, run_page
 from ray.rllib.algorithms.dqn import DQN, DQNConfig
-from readme_lake import check_export, check_siblings, run_snippet
 from rllib_kit import action_values, bandit_config, bandit_dqn, check, random_episode
 
 from sibling_replay import Prioritized, SiblingSample, Uniform
@@ -179,8 +179,8 @@ def test_n_steps_are_the_algorithms():
     wrong.stop()
 
 
-def test_the_readme(tmp_path, monkeypatch):
+def test_the_page(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    buffer = run_snippet("RLlib")["dqn"].local_replay_buffer
+    buffer = run_page("use/rllib.md")["dqn"].local_replay_buffer
     check_siblings(buffer.replay.sampler)
     check_export(buffer.replay.sampler, tmp_path / "lake.npz")

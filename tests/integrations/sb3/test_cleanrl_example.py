@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from readme_blocks import README
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from sibling_replay import ReplayBuffer
+from support.pages import DOCS
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "cleanrl_dqn.py"
 MARK = "# sibling-replay"
@@ -117,9 +117,13 @@ def test_it_learns_the_safe_arm(run):
 
 
 @pytest.mark.parametrize("env", ["FrozenLake-v1", "CartPole-v1"])
-def test_the_readme_commands_run(env, run):
+def test_the_commands_of_the_page_run(env, run):
     """As printed, but for fewer steps."""
-    lines = [x for x in README.read_text().splitlines() if "examples/cleanrl_dqn.py --" in x]
+    lines = [
+        x
+        for x in (DOCS / "use" / "cleanrl.md").read_text().splitlines()
+        if "python examples/cleanrl_dqn.py --" in x
+    ]
     (line,) = (x for x in lines if env in x)
     assert len(lines) == 2
     assert run(*line.split()[2:], "--total-timesteps", 300)["charts/episodic_return"]

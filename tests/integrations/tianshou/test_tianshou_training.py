@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from bandit_effect import RISKY, SAFE, learnt_by_both
-from readme_lake import check_export, check_siblings, run_snippet
+from page_lake import check_export, check_siblings, run_page
 from tianshou.data import VectorReplayBuffer
 from tianshou_kit import ENVS, make_dqn, train
 
@@ -49,9 +49,9 @@ def test_the_huber_loss_that_drops_weights_is_refused():
     train(make_dqn(0, huber_loss_delta=1.0), uniform, 0, 100)  # nothing to drop
 
 
-def test_the_readme(capsys, tmp_path, monkeypatch):
+def test_the_page(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names = run_snippet("Tianshou")
+    names = run_page("use/tianshou.md")
     sampler = names["buffer"].replay.sampler
     check_siblings(sampler)
     found = check_export(sampler, tmp_path / "lake.npz")

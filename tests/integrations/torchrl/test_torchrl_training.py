@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from bandit_effect import RISKY, SAFE, learnt_by_both
-from readme_lake import check_export, check_siblings, run_snippet
+from page_lake import check_export, check_siblings, run_page
 from torchrl.data.replay_buffers.samplers import RandomSampler
 from torchrl_kit import train
 
@@ -35,9 +35,9 @@ def test_uniform_is_the_stock_sampler():
     assert np.array_equal(ours, stock)
 
 
-def test_the_readme(tmp_path, monkeypatch):
+def test_the_page(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names = run_snippet("TorchRL")
+    names = run_page("use/torchrl.md")
     sampler = names["sampler"].replay.sampler
     check_siblings(sampler)
     found = check_export(sampler, tmp_path / "lake.npz")

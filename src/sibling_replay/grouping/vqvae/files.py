@@ -107,7 +107,13 @@ def load_encoder(path: str | os.PathLike[str]) -> EncoderFile:
 
 
 class VQVAE(FrozenEncoder):
-    """The key map in an encoder file, or the one that comes along for a game: VQVAE("Breakout")."""
+    """The key map in an encoder file, or the one that comes along for a game: VQVAE("Breakout").
+
+    Examples:
+        >>> key = VQVAE("Breakout")
+        >>> key.keys(np.zeros((2, 10, 10, 4), dtype=bool), np.zeros(2, dtype=int)).shape[0]
+        2
+    """
 
     def __init__(self, file: str | os.PathLike[str]) -> None:
         path = shipped_encoder(str(file)) if file in GAMES else file

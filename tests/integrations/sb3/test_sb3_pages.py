@@ -1,18 +1,17 @@
-"""The README's three lines, and what a user without SB3 is told."""
+"""The README's three lines, the page of SB3, and what a user without SB3 is told."""
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 
 import pytest
-from readme_blocks import README, code_below
 
 from sibling_replay.microscope.transitions import Reading, read_transitions
+from support.pages import README, blocks_of, python_of
 
 MODULES = ("sb3", "sb3_buffer", "sb3_contrib")
-PYTHON = re.compile(r"^```python[^\n]*\n(.*?)^```", re.M | re.S)
+PAGE = [block.code for block in python_of("use/sb3.md")]
 
 
 def run(code, tmp_path):
@@ -22,9 +21,18 @@ def run(code, tmp_path):
     )  # fmt: skip
 
 
+def test_the_lines_of_the_readme_run(tmp_path):
+    (block,) = (each for each in blocks_of(README.read_text()) if each.mark == "no-run")
+    assert len(block.code.split("\n")) <= 5 and block.code.count("100_000") == 1
+    done = run(
+        block.code.replace("100_000", "2_000") + "assert model.num_timesteps == 2_000\n", tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_snippet_runs(tmp_path):
     """As printed, but for fewer steps; and the correction has something to correct there."""
-    code = code_below("Stable-Baselines3")
+    code = PAGE[0]
     assert code.count("100_000") == 1
     code = code.replace("100_000", "2_000") + (
         "\nassert model.num_timesteps == 2_000"
@@ -36,8 +44,8 @@ def test_the_snippet_runs(tmp_path):
     assert read_transitions(tmp_path / "lake.npz", Reading()).targets.size == 2_000
 
 
-def test_the_key_of_the_readme_makes_siblings_in_cartpole(tmp_path):
-    first, second, _ = PYTHON.findall(README.read_text().split("### CleanRL")[0])[-3:]
+def test_the_key_of_the_page_makes_siblings_in_cartpole(tmp_path):
+    first, second, _ = PAGE
     code = (
         "import numpy as np\n"
         + first.split("env =")[0]
@@ -52,8 +60,8 @@ def test_the_key_of_the_readme_makes_siblings_in_cartpole(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_continuous_actions_and_quantiles_of_the_readme(tmp_path):
-    first, second, third = PYTHON.findall(README.read_text().split("### CleanRL")[0])[-3:]
+def test_continuous_actions_and_quantiles_of_the_page(tmp_path):
+    first, second, third = PAGE
     assert third.count("10_000") == 2
     imports = first.split("env =")[0] + second.split("model =")[0]
     done = run(
@@ -78,11 +86,3 @@ def test_a_missing_host_is_named_with_its_extra(module, missing, tmp_path):
     )
     done = run(code, tmp_path)
     assert "ImportError" in done.stderr and "pip install 'sibling-replay[sb3]'" in done.stderr
-
-
-def test_blocks_are_found_by_their_heading():
-    text = "## Use\n### A\ntext\n```python\na = 1\n```\n### B\nnone\n## C\n```python\nc\n```\n"
-    assert code_below("A", text) == "a = 1\n"
-    for heading in ("B", "D"):
-        with pytest.raises(LookupError, match=heading):
-            code_below(heading, text)

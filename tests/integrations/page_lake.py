@@ -1,4 +1,4 @@
-"""What every host's README snippet must show: siblings in its draws, and a file to diagnose."""
+"""What the page of every host must show: siblings in its draws, and a file to diagnose."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from readme_blocks import code_below
 
 from sibling_replay import SlotSampler
 from sibling_replay.microscope.transitions import Reading, Transitions, read_transitions
+from support.pages import script_of
 
 
-def run_snippet(heading: str) -> dict[str, Any]:
+def run_page(page: str) -> dict[str, Any]:
     names: dict[str, Any] = {}
-    exec(compile(code_below(heading), "README.md", "exec"), names)
+    exec(compile(script_of(page), page, "exec"), names)
     return names
 
 
