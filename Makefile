@@ -17,7 +17,7 @@ help:
 	@echo "make dist        wheel and sdist into dist/"
 	@echo "make test        the test suite"
 	@echo "make test-long   the tests that take minutes"
-	@echo "make test-core   the core without extras, in any Python: make test-core PYTHON=python3.13"
+	@echo "make test-core   the core in any Python: make test-core PYTHON=python3.13"
 	@echo "make test-oldest the same with the oldest NumPy and Numba admitted"
 	@echo "make test-dist   wheel and sdist, installed where nothing else is"
 	@echo "make test-ray    the runner on a real Ray cluster on this machine"
@@ -99,7 +99,7 @@ test-ray: $(VENV)-ray/installed
 test-browser: $(VENV)/browser
 	$(BIN)/python -m pytest -m browser tests/browser --ignore tests/browser/test_site.py
 
-# The core without extras, in whatever Python is given: make test-core PYTHON=python3.13
+# The core, and torch for `to_torch`, in whatever Python is given: make test-core PYTHON=python3.13
 CORE_TESTS := tests/buffer tests/strategies tests/replay tests/diagnostics tests/grouping/test_key_map.py \
 	tests/grouping/test_maps.py tests/test_docstrings.py tests/test_rng.py tests/test_files.py
 CORE_OF := $(VENV)-core-$(notdir $(PYTHON))
@@ -107,6 +107,7 @@ CORE_OF := $(VENV)-core-$(notdir $(PYTHON))
 test-core:
 	$(PYTHON) -m venv $(CORE_OF)
 	$(CORE_OF)/bin/pip install --quiet --upgrade pip
+	$(CORE_OF)/bin/pip install --quiet torch==2.13.0
 	$(CORE_OF)/bin/pip install --quiet -e . --group test $(PINS)
 	OMP_NUM_THREADS=1 $(CORE_OF)/bin/python -m pytest -n 2 --dist loadfile $(CORE_TESTS)
 
