@@ -145,10 +145,10 @@ def test_methods_from_elsewhere_train(strategy):
 @pytest.mark.parametrize(
     ("strategy", "sentence"),
     [
-        (ReLo(), "SB3 hands back TD errors alone; ReLo needs target_error"),
-        (LaBER(), "SB3 trains on what is drawn; LaBER draws 4 candidates"),
-        (SiblingAverage(of="residuals"), "SB3 has no values of other entries"),
-        (ControlVariate(), "SB3 computes each target itself; ControlVariate adds"),
+        (ReLo(), "SB3's DQN hands back TD errors alone; ReLo needs target_error"),
+        (LaBER(), "SB3's DQN trains on what is drawn; LaBER draws 4 candidates"),
+        (SiblingAverage(of="residuals"), "SB3's DQN has no values of other entries"),
+        (ControlVariate(), "SB3's DQN computes each target itself; ControlVariate adds"),
     ],
     ids=lambda each: getattr(each, "name", ""),
 )

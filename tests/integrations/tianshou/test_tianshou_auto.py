@@ -13,11 +13,10 @@ from tianshou.algorithm import DQN
 from tianshou.algorithm.algorithm_base import policy_within_training_step
 from tianshou.algorithm.modelfree.dqn import DiscreteQLearningPolicy
 from tianshou.algorithm.optim import AdamOptimizerFactory
-from tianshou.data import Batch, Collector, VectorReplayBuffer
+from tianshou.data import Batch, VectorReplayBuffer
 from tianshou.env import DummyVectorEnv
-from tianshou.trainer import OffPolicyTrainerParams
 from tianshou.utils.net.common import Net
-from tianshou_kit import ENVS, transition
+from tianshou_kit import ENVS, run_training, transition
 
 from sibling_replay import SiblingSample, Uniform
 from sibling_replay.grouping import Auto, Grid, KMeans, SimHash
@@ -42,18 +41,7 @@ def new_dqn() -> DQN:
 def train(dqn: DQN, buffer: SiblingVectorReplayBuffer, steps: int, seed: int = 0) -> None:
     envs = DummyVectorEnv([lambda: gym.make("CartPole-v1") for _ in range(ENVS)])
     envs.seed(seed)
-    dqn.run_training(
-        OffPolicyTrainerParams(
-            max_epochs=1,
-            epoch_num_steps=steps,
-            training_collector=Collector(dqn, envs, buffer, exploration_noise=True),
-            collection_step_num_env_steps=40,
-            update_step_num_gradient_steps_per_sample=0.1,
-            batch_size=32,
-            show_progress=False,
-            verbose=False,
-        )
-    )
+    run_training(dqn, envs, buffer, steps, collected=40, updates_a_step=0.1, batch=32)
 
 
 def trained(key, strategy=None) -> tuple[DQN, SiblingVectorReplayBuffer]:

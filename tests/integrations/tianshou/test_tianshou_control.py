@@ -10,17 +10,16 @@ from tianshou.algorithm import DDPG, SAC, TD3
 from tianshou.algorithm.modelfree.ddpg import ContinuousDeterministicPolicy
 from tianshou.algorithm.modelfree.sac import SACPolicy
 from tianshou.algorithm.optim import AdamOptimizerFactory
-from tianshou.data import Collector, VectorReplayBuffer
+from tianshou.data import VectorReplayBuffer
 from tianshou.env import DummyVectorEnv
 from tianshou.exploration import GaussianNoise
-from tianshou.trainer import OffPolicyTrainerParams
 from tianshou.utils.net.common import Net
 from tianshou.utils.net.continuous import (
     ContinuousActorDeterministic,
     ContinuousActorProbabilistic,
     ContinuousCritic,
 )
-from tianshou_kit import check
+from tianshou_kit import check, run_training
 
 from sibling_replay import Prioritized, SiblingSample, Uniform
 from sibling_replay.grouping import Auto
@@ -66,18 +65,7 @@ def train(name, buffer, steps=200, **options):
     before = weights(algorithm)
     envs = DummyVectorEnv([make_env for _ in range(buffer.buffer_num)])
     envs.seed(0)
-    algorithm.run_training(
-        OffPolicyTrainerParams(
-            max_epochs=1,
-            epoch_num_steps=steps,
-            training_collector=Collector(algorithm, envs, buffer, exploration_noise=True),
-            collection_step_num_env_steps=20,
-            update_step_num_gradient_steps_per_sample=0.5,
-            batch_size=16,
-            show_progress=False,
-            verbose=False,
-        )
-    )
+    run_training(algorithm, envs, buffer, steps)
     return before, weights(algorithm)
 
 

@@ -10,10 +10,9 @@ from gymnasium import spaces
 from tianshou.algorithm import DQN
 from tianshou.algorithm.modelfree.dqn import DiscreteQLearningPolicy
 from tianshou.algorithm.optim import AdamOptimizerFactory
-from tianshou.data import Collector, VectorReplayBuffer
+from tianshou.data import VectorReplayBuffer
 from tianshou.env import DummyVectorEnv
-from tianshou.trainer import OffPolicyTrainerParams
-from tianshou_kit import check
+from tianshou_kit import check, run_training
 
 from sibling_replay import SiblingSample, Uniform
 from sibling_replay.grouping import Auto, Entries
@@ -67,18 +66,7 @@ def train(buffer):
     dqn = DQN(policy=policy, optim=AdamOptimizerFactory(lr=0.01), target_update_freq=20)
     envs = DummyVectorEnv([Rooms for _ in range(ENVS)])
     envs.seed(0)
-    dqn.run_training(
-        OffPolicyTrainerParams(
-            max_epochs=1,
-            epoch_num_steps=400,
-            training_collector=Collector(dqn, envs, buffer, exploration_noise=True),
-            collection_step_num_env_steps=20,
-            update_step_num_gradient_steps_per_sample=0.5,
-            batch_size=16,
-            show_progress=False,
-            verbose=False,
-        )
-    )
+    run_training(dqn, envs, buffer, 400)
     return model
 
 

@@ -13,11 +13,10 @@ from tianshou.algorithm import DQN
 from tianshou.algorithm.algorithm_base import policy_within_training_step
 from tianshou.algorithm.modelfree.dqn import DiscreteQLearningPolicy
 from tianshou.algorithm.optim import AdamOptimizerFactory
-from tianshou.data import Batch, Collector
+from tianshou.data import Batch
 from tianshou.env import DummyVectorEnv
-from tianshou.trainer import OffPolicyTrainerParams
 from tianshou.utils.net.common import Net
-from tianshou_kit import ENVS, transition
+from tianshou_kit import ENVS, run_training, transition
 
 from sibling_replay.integrations.tianshou import SiblingVectorReplayBuffer
 from support.outside import OUTSIDE, STARTS, check_newcomer, check_refused, check_trained, watch
@@ -52,19 +51,7 @@ def trained(strategy) -> tuple[DQN, SiblingVectorReplayBuffer]:
     dqn = DQN(policy=policy, optim=AdamOptimizerFactory(lr=1e-3), target_update_freq=50)
     before = parameters(dqn)
     buffer = SiblingVectorReplayBuffer(CAPACITY, ENVS, strategy, random_seed=1)
-    collector = Collector(dqn, envs, buffer, exploration_noise=True)
-    dqn.run_training(
-        OffPolicyTrainerParams(
-            max_epochs=1,
-            epoch_num_steps=STEPS,
-            training_collector=collector,
-            collection_step_num_env_steps=20,
-            update_step_num_gradient_steps_per_sample=UPDATES / STEPS,
-            batch_size=32,
-            show_progress=False,
-            verbose=False,
-        )
-    )
+    run_training(dqn, envs, buffer, STEPS, updates_a_step=UPDATES / STEPS, batch=32)
     assert not torch.equal(parameters(dqn), before)
     ok, why = buffer.replay.sampler.check_valid()
     assert ok, why

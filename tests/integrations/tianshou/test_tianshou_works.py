@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import test_tianshou_dict as parts
 import torch
-from tianshou.data import Collector
 from tianshou.env import DummyVectorEnv
-from tianshou.trainer import OffPolicyTrainerParams
-from tianshou_kit import make_dqn, make_env
+from tianshou_kit import make_dqn, make_env, run_training
 
 from sibling_replay.integrations.tianshou import SiblingVectorReplayBuffer
 from support.works import check_row, learnt
@@ -25,18 +23,7 @@ def train(strategy, variant):
     dqn = make_dqn(0, n_step_return_horizon=3 if variant == "N" else 1)
     before = next(dqn.policy.model.parameters()).detach().numpy().copy()
     vector = DummyVectorEnv([make_env for _ in range(envs)])
-    dqn.run_training(
-        OffPolicyTrainerParams(
-            max_epochs=1,
-            epoch_num_steps=60,
-            training_collector=Collector(dqn, vector, buffer, exploration_noise=True),
-            collection_step_num_env_steps=20,
-            update_step_num_gradient_steps_per_sample=0.5,
-            batch_size=8,
-            show_progress=False,
-            verbose=False,
-        )
-    )
+    run_training(dqn, vector, buffer, 60, batch=8)
     learnt(before, next(dqn.policy.model.parameters()).detach().numpy())
     if not strategy.needs.host_may_draw:
         live = buffer.replay.sampler.live_slots

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -44,26 +46,42 @@ def train(algorithm: DQN, buffer, seed: int, steps: int) -> np.ndarray:
     values before each collection of 20 steps: [steps / 20, 2]."""
     envs = DummyVectorEnv([make_env for _ in range(ENVS)])
     envs.seed(seed)
-    collector = Collector(algorithm, envs, buffer, exploration_noise=True)
     values: list[np.ndarray] = []
 
     def note(epoch: int, env_step: int) -> None:
         values.append(action_values(algorithm))
 
+    run_training(algorithm, envs, buffer, steps // 2, epochs=2, batch=32, training_fn=note)
+    return np.array(values)
+
+
+def run_training(
+    algorithm: Any,
+    envs: DummyVectorEnv,
+    buffer: Any,
+    steps: int,
+    *,
+    epochs: int = 1,
+    collected: int = 20,
+    updates_a_step: float = 0.5,
+    batch: int = 16,
+    **options: Any,
+) -> None:
+    """Tianshou's own trainer over a buffer. steps: of an epoch; collected: before each round of
+    updates."""
     algorithm.run_training(
         OffPolicyTrainerParams(
-            max_epochs=2,
-            epoch_num_steps=steps // 2,
-            training_collector=collector,
-            collection_step_num_env_steps=20,
-            update_step_num_gradient_steps_per_sample=0.5,
-            batch_size=32,
-            training_fn=note,
+            max_epochs=epochs,
+            epoch_num_steps=steps,
+            training_collector=Collector(algorithm, envs, buffer, exploration_noise=True),
+            collection_step_num_env_steps=collected,
+            update_step_num_gradient_steps_per_sample=updates_a_step,
+            batch_size=batch,
             show_progress=False,
             verbose=False,
+            **options,
         )
     )
-    return np.array(values)
 
 
 def action_values(algorithm: DQN) -> np.ndarray:
