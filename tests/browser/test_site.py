@@ -76,6 +76,15 @@ def test_nothing_is_fetched_from_another_host(pages) -> None:
     assert re.findall(r"url\((?!data:)[\"']?(?:https?:)?//[^)]*", styles) == []
 
 
+def test_options_in_docstrings_are_lists() -> None:
+    page = (SITE / "reference" / "buffer.html").read_text()
+    for option in ("capacity", "key", "<code>n_steps</code>, <code>gamma"):
+        name = option if option.startswith("<") else f"<code>{option}"
+        assert re.search(rf"<li>\s*(<p>)?{name}</code>: ", page), option
+    assert "Field(dtype, shape). The six of a transition" in page
+    assert '<details class="name' not in page
+
+
 def test_the_readme_leads_somewhere() -> None:
     root = SITE.parent
     links = re.findall(r"\]\(([^)]+)\)", (root / "README.md").read_text())
