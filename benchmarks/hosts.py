@@ -2,10 +2,11 @@
 
     python benchmarks/hosts.py sb3 torchrl tianshou rllib
 
-Runs `benchmarks/hosts/<host>.py` in the environment `.venv-<host>` (`make bench-hosts` builds
-them), one after the other, and writes `hosts.md`. A host that has no benchmark or no environment is
-said to be missing; one whose benchmark fails ends the run. The raw figures stay in `hosts/*.json`,
-so hosts can be measured one at a time: the page has all that were ever measured here.
+Runs `benchmarks/hosts/<host>.py` and `<host>_*.py` in the environment `.venv-<host>` (`make
+bench-hosts` builds them), one after the other, and writes `hosts.md`. A host that has no benchmark
+or no environment is said to be missing; one whose benchmark fails ends the run. The raw figures
+stay in `hosts/*.json`, so hosts can be measured one at a time: the page has all that were ever
+measured here.
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ MOST = 1.1  # issue 6, point 8: ours over the host's step with its uniform repla
 
 def measure(host: str) -> bool:
     """Run one host's benchmark. False if it is not there to run."""
-    script, python = RAW / f"{host}.py", ROOT / f".venv-{host}" / "bin" / "python"
-    if not script.exists() or not python.exists():
-        print(f"{host}: {(script if not script.exists() else python).relative_to(ROOT)} is missing")
+    first, python = RAW / f"{host}.py", ROOT / f".venv-{host}" / "bin" / "python"
+    if not first.exists() or not python.exists():
+        print(f"{host}: {(first if not first.exists() else python).relative_to(ROOT)} is missing")
         return False
-    print(f"{host}: measuring", flush=True)
-    subprocess.run([python, script, "--out", RAW / f"{host}.json"], cwd=ROOT, check=True)
+    for script in (first, *sorted(RAW.glob(f"{host}_*.py"))):
+        print(f"{script.stem}: measuring", flush=True)
+        out = script.with_suffix(".json")
+        subprocess.run([python, script, "--out", out], cwd=ROOT, check=True)
     return True
 
 
@@ -106,8 +109,12 @@ def main() -> None:
         parser.error("nothing to measure")
     # The hosts named now in their order, then those measured before.
     order = {host: place for place, host in enumerate(hosts)}
-    files = sorted(RAW.glob("*.json"), key=lambda file: (order.get(file.stem, len(hosts)), file))
-    PAGE.write_text(page([json.loads(file.read_text()) for file in files]))
+
+    def place(file: Path) -> tuple[int, Path]:
+        return order.get(file.stem.split("_")[0], len(hosts)), file
+
+    found = [json.loads(file.read_text()) for file in sorted(RAW.glob("*.json"), key=place)]
+    PAGE.write_text(page([each for one in found for each in (one if type(one) is list else [one])]))
     print(PAGE.read_text())
 
 

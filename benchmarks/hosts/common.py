@@ -10,8 +10,9 @@ import json
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_name] = "1"
@@ -44,8 +45,17 @@ def output_file() -> Path:
     return parser.parse_args().out
 
 
-def write(path: Path, host: str, version: str, figures: Mapping[str, float], note: str) -> None:
-    """What `benchmarks/hosts.py` reads."""
+def result(host: str, version: str, figures: Mapping[str, float], note: str) -> dict[str, Any]:
+    """A table of `hosts.md`."""
     rows = [{"variant": name, "us_per_step": value} for name, value in figures.items()]
-    content = {"host": host, "version": version, "rows": rows, "note": note}
-    path.write_text(json.dumps(content, indent=1) + "\n")
+    return {"host": host, "version": version, "rows": rows, "note": note}
+
+
+def write(path: Path, host: str, version: str, figures: Mapping[str, float], note: str) -> None:
+    """What `benchmarks/hosts.py` reads: one table."""
+    path.write_text(json.dumps(result(host, version, figures, note), indent=1) + "\n")
+
+
+def write_all(path: Path, results: Sequence[Mapping[str, Any]]) -> None:
+    """The same of several."""
+    path.write_text(json.dumps(results, indent=1) + "\n")
