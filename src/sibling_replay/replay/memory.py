@@ -19,7 +19,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from sibling_replay.replay.arrays import F64, I64
-from sibling_replay.replay.batch import Batch, Outcomes, Plan, SpareBatches, batch_plan
+from sibling_replay.replay.batch import Batch, Outcomes, Plan, batch_plan
 from sibling_replay.replay.checks import check_index, check_keys, check_outcomes, check_rows
 from sibling_replay.replay.handles import handle_of
 from sibling_replay.replay.index import (
@@ -73,6 +73,7 @@ from sibling_replay.replay.opened import (
 )
 from sibling_replay.replay.partition import Partition, join, leave, new_partition
 from sibling_replay.replay.payload import Layout, gather, pack_row
+from sibling_replay.replay.spare_batches import SpareBatches
 
 _MOST_SIZES = 64  # of batches, remembered
 MOST_ADDED = 2**62  # far from where the count of additions would overflow

@@ -104,7 +104,8 @@ class DQN:
         self.observation_space, self.action_space = self.made.spaces
         check_spaces(self.observation_space, self.action_space)
         self.learner: Any = self._new_learner(rng.init)
-        self._key_text = _key_text(key)
+        named = key is None or isinstance(key, str)
+        self._key_text = key if named else _OBJECT  # as a file names it
         self.buffer = ReplayBuffer.for_env(
             self.made.any,
             self.settings.capacity,
@@ -392,11 +393,6 @@ def _key(key: Any, strategy: Strategy) -> Any:
     if key is None:
         return parse_key("auto") if strategy.needs.groups else "default"
     return parse_key(key) if isinstance(key, str) else key
-
-
-def _key_text(key: Any) -> str | None:
-    """A key as a file names it."""
-    return key if key is None or isinstance(key, str) else _OBJECT
 
 
 def _mean(values: list[Any]) -> float:
