@@ -50,7 +50,7 @@ class CapacityStudy(TabularStudy):
 
     @property
     def sections(self) -> tuple[Section, ...]:
-        needs = RunNeeds(self.name, lambda: self.runs(Choice()))
+        needs = RunNeeds(self.name)
         caption = "AUC return in TwoChains, each point a seed."
         entry = FigureEntry("capacity", "Our own", "Size of the buffer", caption, needs, auc)
         return (Section("capacity", "The size of the buffer", "Two methods, two sizes.", (entry,)),)

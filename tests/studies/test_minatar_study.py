@@ -261,7 +261,7 @@ def test_the_package_has_an_encoder_of_the_papers_size_for_every_game() -> None:
         (("reproduce", "minatar", "--encoders", "nowhere"), "no encoder file or directory"),
         (
             ("reproduce", "exact", "--condition", "clean"),
-            "--condition is for the study keys or minatar",
+            "--condition is for the study keys, minatar, pendulum or rivals-networks",
         ),
         (("reproduce", "grid", "--select-lr"), "--select-lr is for the study minatar"),
         (("reproduce", "testing", "--encoders", "."), "--encoders is for the study minatar"),
