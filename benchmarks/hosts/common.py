@@ -38,6 +38,18 @@ def race(contestants: Mapping[str, Piece], pieces: int = PIECES) -> dict[str, fl
     return {name: statistics.median(values) for name, values in figures.items()}
 
 
+def learning(model: Any, filled: int, steps: int) -> Piece:
+    """Whole steps of an SB3 model: act, step the environment, store, draw, update, refresh. Its
+    buffer is filled with random play first."""
+    model.learn(filled)
+
+    def piece() -> int:
+        model.learn(steps, reset_num_timesteps=False)
+        return steps
+
+    return piece
+
+
 def output_file() -> Path:
     """The FILE of `--out FILE`."""
     parser = argparse.ArgumentParser()

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from common import Piece, output_file, race, write  # first: it sets the number of threads
+from common import learning, output_file, race, write  # first: it sets the number of threads
 
 # isort: split
 
@@ -38,21 +38,10 @@ CONTESTANTS = {
 }
 
 
-def training(model: DQN) -> Piece:
-    """Whole steps: act, step the environment, store, draw, update, refresh. The buffer is full."""
-    model.learn(CAPACITY)  # fills the buffer with random play
-
-    def piece() -> int:
-        model.learn(STEPS, reset_num_timesteps=False)
-        return STEPS
-
-    return piece
-
-
 def main() -> None:
     torch.set_num_threads(1)
     out = output_file()
-    figures = race({name: training(make()) for name, make in CONTESTANTS.items()})
+    figures = race({name: learning(make(), CAPACITY, STEPS) for name, make in CONTESTANTS.items()})
     write(
         out,
         "Stable-Baselines3",

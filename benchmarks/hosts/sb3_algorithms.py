@@ -5,7 +5,14 @@
 
 from __future__ import annotations
 
-from common import Piece, output_file, race, result, write_all  # first: it sets the threads
+from common import (  # first: it sets the threads
+    Piece,
+    learning,
+    output_file,
+    race,
+    result,
+    write_all,
+)
 
 # isort: split
 
@@ -33,17 +40,9 @@ ALGORITHMS = (
 
 
 def training(kind: type, env: str, strategy: Strategy | None = None, **options: object) -> Piece:
-    """Whole steps: act, step the environment, store, draw, update, refresh. The buffer is full."""
     if strategy is not None:
         options["strategy"] = strategy
-    model = kind("MlpPolicy", env, **OPTIONS, **options)
-    model.learn(CAPACITY)  # fills the buffer with random play
-
-    def piece() -> int:
-        model.learn(STEPS, reset_num_timesteps=False)
-        return STEPS
-
-    return piece
+    return learning(kind("MlpPolicy", env, **OPTIONS, **options), CAPACITY, STEPS)
 
 
 def main() -> None:

@@ -185,7 +185,7 @@ def test_that_kernels_are_compiled_is_said_once() -> None:
         shown.observe(progress(preparing=True))
         shown.observe(progress(preparing=True))
     assert console.file.getvalue().splitlines()[1:] == [  # type: ignore[attr-defined]
-        "starting (the first time, kernels are compiled: about half a minute)"
+        "starting (the first time, kernels are compiled: a minute or two)"
     ]
 
 

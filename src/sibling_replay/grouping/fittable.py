@@ -95,7 +95,7 @@ class FittableMap(KeyMap):
 
     def _at(self: Self, level: int) -> Self:
         """The map of a level that there is."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has levels, so it must define _at")
 
     # --------------------------------------------------------------------------------- fit
 

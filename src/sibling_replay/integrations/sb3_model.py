@@ -209,7 +209,9 @@ class SiblingAlgorithm(OffPolicyAlgorithm):
 
     def stock_loss(self) -> Any:
         """The loss that the stock `train` calls by the name `loss_path`."""
-        raise NotImplementedError
+        raise NotImplementedError(
+            f"{type(self).__name__} must say what stock_loss() and loss_path are"
+        )
 
     def losses_a_batch(self) -> int:
         """How often it does so for a batch: once for each critic, say."""

@@ -77,7 +77,7 @@ class StudyDisplay:
             self._say(f"{self.title}: {now.total} runs, {now.already} already done, {todo} to do")
         if now.preparing and not self._explained:
             self._explained = True
-            self._say("starting (the first time, kernels are compiled: about half a minute)")
+            self._say("starting (the first time, kernels are compiled: a minute or two)")
         if now.last is None:
             quiet = time.monotonic() - self._said
             if not self.live and quiet > NEWS_EVERY and now.underway:
