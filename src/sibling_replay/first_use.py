@@ -18,8 +18,8 @@ from numba.core import event
 PATIENCE = 2.0  # seconds of compiling before a word
 QUIET = "SIBLING_REPLAY_QUIET"
 LINE = (
-    "sibling-replay: compiling its kernels, once on this machine (some 10 s for a buffer, a "
-    'minute or more for a trainer; "sibling-replay warm-up" does it ahead)\n'
+    "sibling-replay: compiling its kernels, once on this machine (some 10 s for a buffer, half "
+    'a minute for a trainer; "sibling-replay warm-up" does it ahead)\n'
 )
 
 

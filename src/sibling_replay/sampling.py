@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -39,6 +40,7 @@ from sibling_replay.strategies.scripted import ScriptedReplay
 _LARGEST_CAPACITY = 2**29  # the pool of group members is indexed by 32-bit integers
 _LARGEST_BATCH_BYTES = 2**31 - 1  # of a NumPy record
 _NO_SIGNALS: dict[str, F64] = {}
+_PATIENCE = 100  # batches of a strategy of two stages without the second, before a word
 
 
 class Sampling(ABC):
@@ -58,6 +60,8 @@ class Sampling(ABC):
         self._replay = replay_by(strategy, capacity)
         self._statistics = DrawStatistics(strategy.name, warn=strategy.needs.groups)
         self._unseen = 1  # batches until the statistics look at one again
+        # refreshes before the first `select`, of a strategy that has one; None once there was one
+        self._unselected = 0 if strategy.needs.candidates else None
 
     @abstractmethod
     def _new_memory(self) -> Memory:
@@ -120,6 +124,7 @@ class Sampling(ABC):
             raise ValueError(f"batch_size must be from 1 to {self._largest_batch}, got {size}")
         errors = td_errors_as_array(td_errors, candidates.plan.shape)
         assert isinstance(self._replay, ScriptedReplay)
+        self._unselected = None
         return self._replay.select(self._memory, candidates, errors, size, self._uniforms)
 
     def draw_statistics(self) -> dict[str, float]:
@@ -163,6 +168,15 @@ class Sampling(ABC):
         given = td_errors_as_array(td_errors, plan.shape)
         noted = self._signals(signals, plan.shape) if signals or self._awaited else _NO_SIGNALS
         self._replay.refresh(self._memory, batch, given, noted)
+        if self._unselected is not None:
+            self._unselected += 1
+            if self._unselected == _PATIENCE:
+                warnings.warn(
+                    f"{_PATIENCE} batches came back and none was selected: {self.strategy.name} "
+                    f"has two stages, and without the second this is uniform replay: "
+                    f"batch = buffer.select(candidates, td_errors, batch_size)",
+                    stacklevel=2,
+                )
 
     def _accept_earlier(self, batch: Batch) -> None:
         """Refuse a batch of another memory, unless that had the same entries in other groups."""

@@ -168,6 +168,21 @@ def test_environments_in_any_order():
         assert_same(buffer, twin)
 
 
+def test_an_entry_that_is_overwritten_by_the_step_that_fills_the_ring_does_not_grow():
+    """The first of its two rows takes the last empty slot, the second the oldest entry's."""
+    buffer = ReplayBuffer(schema(), 4, Uniform(), n_steps=2, gamma=0.5, seed=0)
+    row = (0, 0, 1.0, 1, False, False)
+    buffer.add(*row, env_id=1)
+    buffer.add(*row, env_id=0)
+    buffer.add(*row, env_id=0)
+    buffer.extend(
+        [0, 0], [0, 0], [1.0, 100.0], [1, 1], [False] * 2, [False] * 2, env_ids=np.array([0, 1])
+    )
+    found = buffer.transitions()
+    assert found["reward"].tolist() == [100.0, 1.5, 1.5, 1.0]
+    assert found["discount"].tolist() == [0.5, 0.25, 0.25, 0.5]
+
+
 def test_environments_that_are_reset_early_do_not_continue():
     buffer, twin = new_buffer(Uniform(), 30, 4, seed=0), Twin(4, 30, 2)
     rng = np.random.default_rng(0)

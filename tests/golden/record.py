@@ -33,6 +33,7 @@ from sibling_replay import (
 )
 from sibling_replay.replay.payload import Field
 from sibling_replay.training.config import METHODS, paper_config
+from sibling_replay.training.tabular.lent import Lent
 from sibling_replay.training.tabular.loop import advance
 from sibling_replay.training.tabular.trainer import new_run, train_tabular
 
@@ -96,7 +97,7 @@ def trainer_steps(env: str, method: str) -> dict[str, Any]:
     run, draws = new_run(short_config(env, method))
     chain = Chain()
     for step in range(1, run.settings.steps + 1):
-        advance(run, draws, step, True)
+        advance(Lent(run), draws, step, True)
         if not run.clock["paused"][0]:
             continue
         batch = run.batch
@@ -108,7 +109,7 @@ def trainer_steps(env: str, method: str) -> dict[str, Any]:
             "outcomes": batch.outcomes[:terms].copy(),
             "shares": batch.shares[:terms].copy(),
         }
-        advance(run, draws, step, False)
+        advance(Lent(run), draws, step, False)
         chain.add(**drawn, td=batch.td)
     chain.add(
         theta=run.network.theta,

@@ -36,8 +36,19 @@ def test_observations_that_repeat_are_taken_as_they_are() -> None:
     assert isinstance(key.chosen, Exact) and key.is_exact
     assert key.choice.groups_per_entry == 16 / 2_000 and key.choice.entries == 2_000
     assert "equal observations repeat: G/N 0.0080 is at most 0.05" in key.choice.reason
-    apart = np.arange(2_000) % 101  # G/N 0.0505
-    assert not Auto().fit(apart).is_exact and Auto().fit(np.arange(2_000) % 100).is_exact
+    apart = np.arange(2_000.0) % 101  # G/N 0.0505
+    assert not Auto().fit(apart).is_exact and Auto().fit(np.arange(2_000.0) % 100).is_exact
+
+
+def test_numbered_states_are_alike_only_if_equal() -> None:
+    """State 17 is no more like 18 than like 400, however seldom each comes."""
+    state = np.random.default_rng(0).integers(500, size=2_000)
+    key = Auto().fit(state, state % 6)
+    assert key.is_exact and key.choice.groups_per_entry > 0.2
+    assert key.choice.reason.startswith("states are numbers, alike only if equal: G/N 0.2")
+    assert Auto().fit((state, state // 2), state % 6).is_exact
+    real = np.random.default_rng(1).normal(size=(2_000, 1))
+    assert not Auto().fit(state, real).is_exact  # actions still have to be binned
 
 
 @pytest.mark.parametrize("count", [2_000, 16_000])

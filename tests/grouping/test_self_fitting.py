@@ -211,13 +211,13 @@ def test_auto_chooses_when_entries_have_doubled_and_at_no_other_time() -> None:
 
 def test_auto_takes_equal_observations_where_they_repeat(tmp_path) -> None:
     tabular = ReplayBuffer(
-        fields(Field(np.dtype(np.int64))), 8_000, SiblingSample(), key=Auto(fit_after=400), seed=0
+        fields(Field(np.dtype(np.float64))), 8_000, SiblingSample(), key=Auto(fit_after=400), seed=0
     )
-    exact = ReplayBuffer(fields(Field(np.dtype(np.int64))), 8_000, SiblingSample(), seed=0)
+    exact = ReplayBuffer(fields(Field(np.dtype(np.float64))), 8_000, SiblingSample(), seed=0)
     for start in range(0, 2_000, 100):
-        obs = np.arange(start, start + 100) % 9
+        obs = np.arange(start, start + 100.0) % 9
         for buffer in (tabular, exact):
-            buffer.extend(obs, obs % 2, obs, obs, obs < 0, obs < 0)
+            buffer.extend(obs, (obs % 2).astype(int), obs, obs, obs < 0, obs < 0)
     assert tabular.key_kind == "exact" and tabular.state_dict()["header"]["key_form"] is None
     np.testing.assert_array_equal(tabular.groups, exact.groups)
     assert "equal observations repeat" in tabular.support().reason
@@ -226,8 +226,8 @@ def test_auto_takes_equal_observations_where_they_repeat(tmp_path) -> None:
     tabular.save(tmp_path / "exact.npz")
     again = ReplayBuffer.load(tmp_path / "exact.npz")
     assert again.support() == tabular.support()
-    many = np.arange(5_000)  # no more: the next choice sees it
-    again.extend(many, many % 2, many, many, many < 0, many < 0)
+    many = np.arange(5_000.0)  # no more: the next choice sees it
+    again.extend(many, (many % 2).astype(int), many, many, many < 0, many < 0)
     assert len(again.key_choices) == len(tabular.key_choices) + 1 and again.key_kind == "map"
     assert again.support().groups_per_entry < 0.05 and again.check_valid() == (True, "")
 

@@ -336,6 +336,24 @@ def test_a_law_that_is_none_is_refused(wrong) -> None:
         filled(Lawless()).probabilities()
 
 
+def test_methods_that_a_compiled_strategy_would_never_call_are_refused() -> None:
+    with pytest.raises(TypeError, match="Mine defines draw, and what it derives from is compiled"):
+
+        class Mine(Prioritized):
+            def draw(self, view, size, stream, beta):
+                return Draw(slots=view.slots[:size])
+
+    class Known(Prioritized):  # says that it is in NumPy
+        recipe = None
+
+        def draw(self, view, size, stream, beta):
+            return Draw(slots=np.full(size, view.slots[-1]))
+
+    sampler = SlotSampler(4, Known(), seed=0)
+    sampler.put([0, 1, 2])
+    assert sampler.sample(5).slots.tolist() == [2] * 5
+
+
 def test_a_strategy_without_a_draw_is_refused_at_once() -> None:
     class Half(Strategy):
         def law(self, view, size):

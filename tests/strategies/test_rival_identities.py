@@ -203,6 +203,19 @@ def two_stages(**options: Any) -> tuple[Any, Any, np.ndarray]:
     return buffer, many, np.exp(np.random.default_rng(3).normal(size=24)) * (-1.0) ** np.arange(24)
 
 
+def test_laber_says_when_its_second_stage_is_left_out() -> None:
+    buffer, many, errors = two_stages()
+    for _ in range(99):
+        buffer.update_priorities(many, errors)
+    with pytest.warns(UserWarning, match="none was selected: LaBER has two stages"):
+        buffer.update_priorities(many, errors)
+    buffer.update_priorities(many, errors)  # once
+    other, many, errors = two_stages()
+    other.select(many, errors, 8)
+    for _ in range(150):
+        other.update_priorities(many, errors)
+
+
 def test_laber_is_unbiased() -> None:
     """Given the candidates, the expected weighted gradient is their mean one, exactly; the selected
     ones are drawn by that law, and carry these weights."""

@@ -14,7 +14,7 @@ from sibling_replay.training.tabular.learning import _choose
 def draw_often(memory, batch, rule, live, newest, beta, rng, batches, counts):
     """Count the slots that batches train."""
     for _ in range(batches):
-        kernels.draw(memory, batch, rule, live, newest, beta, rng)
+        kernels.draw(memory, batch, rule, live, newest, beta, False, rng)
         for b in range(batch.slots.size):
             counts[batch.slots[b]] += 1
 

@@ -18,6 +18,7 @@ from numba import njit
 
 from sibling_replay import Draw, Needs, Prioritized, Refresh, ReplayBuffer
 from sibling_replay.training.config import ENVIRONMENTS, METHODS, TabularConfig, paper_config
+from sibling_replay.training.tabular.lent import Lent
 from sibling_replay.training.tabular.loop import advance
 from sibling_replay.training.tabular.network import all_values
 from sibling_replay.training.tabular.trainer import new_run, train_tabular
@@ -86,10 +87,45 @@ def one_thread():
 @pytest.mark.parametrize(("method", "env"), PAIRS)
 def test_same_actions_same_slots_same_values(method: str, env: str) -> None:
     alpha = {"CV": 0.0}.get(method, 0.6)
-    config = paper_config(env, method, seed=3, alpha=alpha, **SETTINGS)
+    walk_side_by_side(paper_config(env, method, seed=3, alpha=alpha, **SETTINGS))
+
+
+N_STEP = [
+    ("DDQN", "TwoChains", 3),
+    ("SAMPLE", "FrozenLake-H100/H300", 5),
+    ("AVG-g2", "TwoChains", 2),
+    ("PER", "FrozenLake-H50", 3),
+    ("MODEL", "TwoChains", 4),
+    ("LAP", "TwoChains", 3),
+]
+
+
+@pytest.mark.parametrize(
+    ("method", "env", "n_steps"),
+    [pytest.param(*each, marks=[pytest.mark.long] * (at > 2)) for at, each in enumerate(N_STEP)],
+)
+def test_same_with_outcomes_of_several_steps(method: str, env: str, n_steps: int) -> None:
+    walk_side_by_side(paper_config(env, method, seed=4, n_steps=n_steps, **SETTINGS))
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("LAP", {"loss": "huber"}),
+        ("DDQN", {"updates_a_step": 2}),
+        pytest.param("PER", {"loss": "pal:0.4", "updates_a_step": 3}, marks=pytest.mark.long),
+    ],
+)
+def test_same_with_other_losses_and_several_updates(method: str, settings: dict[str, Any]) -> None:
+    shorter = {**SETTINGS, "steps": 900, "learning_rate": 1e-4}
+    walk_side_by_side(paper_config("TwoChains", method, seed=6, **shorter, **settings))
+
+
+def walk_side_by_side(config: TabularConfig) -> None:
     run, draws = new_run(config, np.float64)
-    groups = np.zeros(STEPS + 1, np.int64)
-    slots = np.zeros((STEPS + 1, config.batch_size), np.int64)
+    lent = Lent(run)
+    groups = np.zeros(config.steps + 1, np.int64)
+    slots = np.zeros((config.steps + 1, config.batch_size), np.int64)
     values = np.zeros_like(run.network.target)
     n_actions = values.shape[1]
 
@@ -97,10 +133,10 @@ def test_same_actions_same_slots_same_values(method: str, env: str) -> None:
     updates = 0
     for step in setup.steps(config):
         if step.number % 100 == 1:
-            record(run, draws, min(step.number + 99, STEPS), groups, slots)
+            record(lent, draws, min(step.number + 99, config.steps), groups, slots)
         assert groups[step.number] == step.transition.obs * n_actions + step.transition.action
         if step.batch is not None:
-            updates += 1
+            updates = step.updates
             np.testing.assert_array_equal(slots[step.number], step.batch.slots, str(step.number))
         if step.number % 100 == 0:
             all_values(run.network, values)
@@ -109,9 +145,10 @@ def test_same_actions_same_slots_same_values(method: str, env: str) -> None:
                 expected = setup.learner.network(eye).numpy()
             scale = 1.0 + np.abs(expected).max()
             np.testing.assert_allclose(values / scale, expected / scale, rtol=0, atol=TOLERANCE)
-    assert updates == STEPS - config.learning_starts + 1 == run.clock["updates"][0]
+    learning = config.steps - config.learning_starts + 1
+    assert updates == learning * config.updates_a_step == run.clock["updates"][0]
     assert setup.buffer.max_priority == pytest.approx(run.clock["largest"][0], rel=1e-6) or (
-        method == "DDQN"
+        config.method == "DDQN"
     )
 
 
@@ -134,7 +171,7 @@ def short(method: str) -> TabularConfig:
 def test_single_precision_follows_while_chaos_allows() -> None:
     config = paper_config("TwoChains", "DDQN", seed=3, **{**SETTINGS, "steps": 500})
     run, draws = new_run(config)
-    advance(run, draws, config.steps, False)
+    advance(Lent(run), draws, config.steps, False)
     setup = torch_reference.set_up(config)
     for _ in setup.steps(config):
         pass

@@ -16,6 +16,7 @@ from numba import njit
 from sibling_replay.replay.partition import member
 from sibling_replay.training.config import METHODS, paper_config
 from sibling_replay.training.tabular import batch as kernels
+from sibling_replay.training.tabular.lent import Lent
 from sibling_replay.training.tabular.loop import TabularRun, advance
 from sibling_replay.training.tabular.trainer import new_run
 
@@ -28,7 +29,7 @@ EPSILON = 1e-6  # of the paper
 
 @njit(cache=True)
 def draw(memory, batch, rule, live, beta, rng):
-    kernels.draw(memory, batch, rule, live, live - 1, beta, rng)
+    kernels.draw(memory, batch, rule, live, live - 1, beta, False, rng)
 
 
 @njit(cache=True)
@@ -149,7 +150,7 @@ def test_draw_and_refresh_match_a_plain_twin(method: str, every: bool, env: str)
     rule, subset = run.settings.rule, config.max_siblings or 0
     repeated = 0
     for until in (60, 200, 450, 1_000, 2_000):  # not full, full, after evictions
-        advance(run, draws, until, False)
+        advance(Lent(run), draws, until, False)
         twin = Twin(run, method)
         seed = until
         drawn = twin.draw(np.random.default_rng(seed), config.batch_size, subset)
@@ -186,7 +187,7 @@ def test_draw_and_refresh_match_a_plain_twin(method: str, every: bool, env: str)
 def test_a_diverged_run_says_so(bad: float) -> None:
     config = paper_config("TwoChains", "PER", 2, steps=2_000, capacity=CAPACITY, learning_starts=50)
     run, draws = new_run(config)
-    advance(run, draws, 100, False)
+    advance(Lent(run), draws, 100, False)
     before = run.memory.entries.tree.copy()
     run.batch.td[5] = bad
     with pytest.raises(ValueError, match="training has diverged"):

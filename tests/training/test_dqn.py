@@ -298,3 +298,88 @@ def test_lengths_are_whole_numbers(steps: Any) -> None:
 def test_a_map_of_ones_own_is_taken_as_it_is() -> None:
     learnt = model(strategy=SiblingSample(), key=Grid(2)).learn(300)
     assert "Grid" in learnt.buffer.support().key
+
+
+# ---------------------------------------------------------------- environments that are objects
+
+
+class Sized(gym.Env[Any, Any]):
+    """Observations of a space of one's own, any action ends."""
+
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, space: gym.Space[Any]) -> None:
+        self.observation_space = space
+        self.closed = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        self.observation_space.seed(seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return self.observation_space.sample(), float(action), True, False, {}
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_numbers_of_kinds_are_refused() -> None:
+    with pytest.raises(TypeError, match="FlattenObservation, which tells kinds apart"):
+        model(Sized(gym.spaces.MultiDiscrete([3, 4])))
+    flat = gym.wrappers.FlattenObservation(Sized(gym.spaces.MultiDiscrete([3, 4])))
+    assert model(flat).learn(120).updates == 21
+
+
+@pytest.mark.parametrize("learner", ["compiled", "torch"])
+def test_numbered_states_need_not_begin_at_zero_and_siblings_are_exact(learner: str) -> None:
+    if learner == "torch":
+        pytest.importorskip("torch")
+    env = Sized(gym.spaces.Discrete(4, start=3))
+    learnt = model(env, strategy=SiblingSample(), learner=learner).learn(150)
+    assert learnt.updates == 51 and learnt.buffer.support().groups == 8
+
+
+def test_evaluation_is_on_the_same_environment_and_closes_it() -> None:
+    vector = gym.make_vec("FrozenLake-v1", num_envs=2, map_name="8x8", vectorization_mode="sync")
+    learnt = model(vector).learn(101)
+    assert learnt.made.another().observation_space == gym.spaces.Discrete(64)
+    assert len(learnt.evaluate(2)) == 2
+    wrapped = gym.wrappers.vector.RecordEpisodeStatistics(vector)
+    with pytest.raises(ValueError, match=r"wrapped in RecordEpisodeStatistics.*give `make`"):
+        model(wrapped).learn(101).evaluate(1)
+    made: list[Sized] = []
+
+    def make() -> Sized:
+        made.append(Sized(gym.spaces.Discrete(64)))
+        return made[-1]
+
+    learnt.evaluate(3, make)
+    assert [env.closed for env in made] == [1, 1, 1]
+
+
+def test_environments_that_are_objects_are_given_again(tmp_path: Path) -> None:
+    """A file cannot hold their arguments: the slippery lake is another one."""
+    dry = gym.make("FrozenLake-v1", is_slippery=False)
+    model(dry).learn(120).save(tmp_path / "dry.npz")
+    with pytest.raises(StateError, match="an environment that is an object: give it as env="):
+        DQN.load(tmp_path / "dry.npz")
+    assert DQN.load(tmp_path / "dry.npz", dry).made.any.unwrapped is dry.unwrapped
+    model(n_envs=2).learn(120).save(tmp_path / "two.npz")
+    assert DQN.load(tmp_path / "two.npz").made.size == 2
+    assert DQN.load(tmp_path / "two.npz", gym.make("CartPole-v1")).made.size == 1
+
+
+def test_a_checkpoint_of_another_object_is_refused(tmp_path: Path) -> None:
+    model(Sized(gym.spaces.Box(-1, 1, (4,)))).learn(120, checkpoint=tmp_path)
+    with pytest.raises(StateError, match="env_name is 'Sized' there and 'CartPole-v1' here"):
+        model(gym.make("CartPole-v1")).learn(120, checkpoint=tmp_path)
+
+
+def test_a_model_without_its_buffer_fills_one_before_it_learns(tmp_path: Path) -> None:
+    first = model().learn(300)
+    first.save(tmp_path / "alone.npz")
+    second = DQN.load(tmp_path / "alone.npz").learn(99)
+    assert second.updates == first.updates and same(first, second)
+    assert second.learn(2).updates == first.updates + 2 and not same(first, second)
+    first.save(tmp_path / "whole.npz", replay=True)
+    assert DQN.load(tmp_path / "whole.npz").learn(5).updates == first.updates + 5

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sibling_replay.training.config import METHODS, paper_config
+from sibling_replay.training.tabular.lent import Lent
 from sibling_replay.training.tabular.loop import advance
 from sibling_replay.training.tabular.measure import measure
 from sibling_replay.training.tabular.network import all_values
@@ -33,7 +34,7 @@ def test_against_plain_loops(env: str, method: str) -> None:
     acted: list[int] = []
     replayed: list[int] = []
     for step in range(1, 901):
-        advance(run, draws, step, True)
+        advance(Lent(run), draws, step, True)
         acted.append(int(run.memory.group[(step - 1) % config.capacity]))
         if step >= config.learning_starts:
             replayed += run.batch.groups.tolist()
@@ -115,9 +116,9 @@ def test_measuring_changes_no_byte(method: str) -> None:
     for watch in (False, True):
         run, draws = new_run(config)
         for step in range(1, 301):
-            advance(run, draws, step, watch)
+            advance(Lent(run), draws, step, watch)
             if watch and run.clock["paused"][0]:
                 measure(run)
-        advance(run, draws, 300, False)
+        advance(Lent(run), draws, 300, False)
         states.append(run.network.theta.tobytes() + run.memory.entries.tree.tobytes())
     assert states[0] == states[1]

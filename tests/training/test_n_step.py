@@ -119,3 +119,16 @@ def test_a_study_runs_n_steps_and_names_them_only_if_they_are_set():
     assert train_gym(config).updates == 101
     with pytest.raises(ValueError, match="n_steps must be an int >= 1"):
         GymConfig(**plain, n_steps=0)
+
+
+def test_a_stop_within_a_round_ends_the_entries_of_those_not_stored():
+    """Three environments stopped at step 4: two of the second round are lost, so what these come to
+    after it is no continuation."""
+    model = new_model(Uniform(), n_envs=3, n_steps=3, gamma=0.5)
+    model.learn(30, callback=lambda each: each.steps < 4, callback_every=2)
+    assert model.steps == 4
+    model.learn(8)
+    found = model.buffer.transitions()
+    steps = np.round(np.log2(1 / found["discount"])).astype(int)
+    assert steps.tolist() == [3, 1, 1, 3, 3, 3, 2, 2, 2, 1, 1, 1]
+    np.testing.assert_allclose(found["reward"], 2 - 2.0 ** (1 - steps))  # CartPole pays 1 a step

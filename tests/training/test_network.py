@@ -93,6 +93,7 @@ def test_learning_follows_torch(
         next_state=rng.integers(0, SIZES[0], 40).astype(np.int32),
         reward=(reward_scale * rng.normal(size=40)).astype(np.float32).astype(dtype),
         discount=np.where(rng.random(40) < 0.3, 0.0, 0.9).astype(dtype),
+        powers=np.ones(2, np.float32),
     )
     one_hot = torch.eye(SIZES[0], dtype=torch_dtype)
     frozen = reference(one_hot).detach()

@@ -24,6 +24,7 @@ from sibling_replay.strategies.recipe import (
 from sibling_replay.training.config import TabularConfig, paper_config
 from sibling_replay.training.losses import loss_named
 from sibling_replay.training.tabular.batch import new_batch, new_memory
+from sibling_replay.training.tabular.lent import Lent
 from sibling_replay.training.tabular.loop import Draws, TabularRun, advance
 from sibling_replay.training.tabular.measure import cell_targets
 from sibling_replay.training.tabular.network import all_values
@@ -85,7 +86,7 @@ def begun(
         memory=new_memory(capacity, run.visits.shape[1], width, True, rule),
         network=_roomy(config, batch),
     )
-    advance(run, draws, steps, False)
+    advance(Lent(run), draws, steps, False)
     return run, draws, config
 
 
@@ -183,7 +184,7 @@ def test_scores_are_those_of_the_errors(name: str) -> None:
     """After one more update by hand: noted errors, or the exact mean over the group."""
     rule = RULES[name]._replace(rescored_every=0)
     run, draws, _ = begun(rule, 700)
-    advance(run, draws, 701, True)  # sampled, not yet updated
+    advance(Lent(run), draws, 701, True)  # sampled, not yet updated
     values = np.empty_like(run.network.target)
     all_values(run.network, values)
     targets = cell_targets(run, values)
@@ -193,7 +194,7 @@ def test_scores_are_those_of_the_errors(name: str) -> None:
     slots = run.batch.slots.copy()
     noted = run.memory.noted.copy()
     before = run.memory.kept.scores.copy()
-    advance(run, draws, 701, False)
+    advance(Lent(run), draws, 701, False)
     epsilon = run.settings.epsilon
     for group in np.unique(trained):
         members = np.flatnonzero(groups == group)
@@ -233,7 +234,7 @@ def test_rescoring_gives_every_group_the_score_of_present_values() -> None:
 def test_priorities_of_lap_and_relo() -> None:
     for name in ("LAP", "ReLo"):
         run, draws, _ = begun(RULES[name], 400)
-        advance(run, draws, 401, False)
+        advance(Lent(run), draws, 401, False)
         td, aside = run.batch.td, run.batch.aside
         if name == "LAP":
             expected = np.maximum(np.abs(td) + run.settings.epsilon, 1.0)  # of PER's, here
@@ -247,13 +248,13 @@ def test_priorities_of_lap_and_relo() -> None:
 
 def test_relo_is_nothing_right_after_a_target_copy() -> None:
     run, draws, _ = begun(RULES["ReLo"], 500)  # the target was copied after step 500
-    advance(run, draws, 501, False)
+    advance(Lent(run), draws, 501, False)
     np.testing.assert_allclose(run.batch.priorities, run.settings.epsilon, atol=1e-9)
 
 
 def test_the_control_variate_shifts_by_the_mean_of_last_targets() -> None:
     run, draws, _ = begun(RULES["control variate"], 800)
-    advance(run, draws, 801, True)
+    advance(Lent(run), draws, 801, True)
     groups, _, _ = stored(run)
     noted, slots = run.memory.noted[: groups.size], run.batch.slots
     for b, slot in enumerate(slots):
@@ -262,7 +263,7 @@ def test_the_control_variate_shifts_by_the_mean_of_last_targets() -> None:
         shift = 0.5 * (mean - noted[slot]) if np.isfinite(noted[slot]) else 0.0
         assert run.batch.shift[b] == pytest.approx(shift, abs=1e-9)
     assert np.abs(run.batch.shift).max() > 0
-    advance(run, draws, 801, False)
+    advance(Lent(run), draws, 801, False)
     last = {slot: target for slot, target in zip(slots, run.batch.targets, strict=True)}
     for slot, target in last.items():
         assert run.memory.noted[slot] == target
@@ -273,7 +274,7 @@ def test_laber_is_unbiased_and_its_chosen_rows_follow_the_errors() -> None:
     from drawn_often import choose_often
 
     run, draws, _ = begun(RULES["LaBER"], 300)
-    advance(run, draws, 301, False)
+    advance(Lent(run), draws, 301, False)
     size, wanted = run.batch.td.size, run.batch.td.size // 4
     assert run.batch.chosen.sum() == wanted
     repeats = 20_000
@@ -301,7 +302,7 @@ def test_losses_have_their_gradient(loss: str, slope: Any) -> None:
     """Of the values, read off where `learn` leaves it."""
     rule = TableRule(UNWEIGHTED)
     run, draws, _ = begun(rule, 200, env="OutlierBandit", loss=loss, learning_rate=1e-12)
-    advance(run, draws, 201, False)
+    advance(Lent(run), draws, 201, False)
     expected = np.zeros(run.visits.shape[1])
     np.subtract.at(expected, run.batch.groups, slope(run.batch.td) / run.batch.td.size)
     found = run.network.d_values[:1].ravel()  # a bandit has one state
@@ -321,12 +322,12 @@ def test_pal_descends_what_lap_expects() -> None:
 def test_two_updates_a_step_are_two_updates() -> None:
     config = paper_config("TwoChains", "DDQN", 3, steps=300, learning_starts=100, updates_a_step=2)
     run, draws = new_run(config)
-    advance(run, draws, 300, False)
+    advance(Lent(run), draws, 300, False)
     assert run.clock["updates"][0] == 2 * 201
     paused, again = new_run(config)
     for step in range(1, 301):
-        advance(paused, again, step, True)
-    advance(paused, again, 300, False)
+        advance(Lent(paused), again, step, True)
+    advance(Lent(paused), again, 300, False)
     np.testing.assert_array_equal(run.network.theta, paused.network.theta)
 
 
@@ -341,7 +342,7 @@ def test_means_of_residuals_are_those_of_targets_where_groups_are_exact() -> Non
     for of in ("targets", "residuals"):
         config = paper_config("TwoChains", "AVG", 3, steps=400, options=f"of={of}")
         run, draws = new_run(config)
-        advance(run, draws, 400, False)
+        advance(Lent(run), draws, 400, False)
         runs.append(run.network.theta)
     np.testing.assert_array_equal(*runs)
 

@@ -11,6 +11,7 @@ import pytest
 from sibling_replay.replay.checks import check_index
 from sibling_replay.training.config import ENVIRONMENTS, METHODS, TabularConfig, paper_config
 from sibling_replay.training.results import RunResult
+from sibling_replay.training.tabular.lent import Lent
 from sibling_replay.training.tabular.loop import TabularRun, advance
 from sibling_replay.training.tabular.trainer import new_run, train_tabular
 
@@ -46,10 +47,10 @@ def test_same_config_same_bytes_whatever_the_chunks(method: str) -> None:
 def test_the_whole_state_is_the_same_whatever_the_chunks() -> None:
     config = short()
     (whole, draws), (parts, others) = new_run(config), new_run(config)
-    advance(whole, draws, 1_500, False)
+    advance(Lent(whole), draws, 1_500, False)
     for until in (1, 2, 199, 200, 201, 777, 1_500):
-        advance(parts, others, until, until % 2 == 0)  # some with a pause
-    advance(parts, others, 1_500, False)
+        advance(Lent(parts), others, until, until % 2 == 0)  # some with a pause
+    advance(Lent(parts), others, 1_500, False)
     np.testing.assert_array_equal(whole.network.theta, parts.network.theta)
     np.testing.assert_array_equal(whole.memory.entries.tree, parts.memory.entries.tree)
     assert whole.clock.tobytes() == parts.clock.tobytes()
@@ -61,7 +62,7 @@ def test_the_books_balance(env: str, method: str) -> None:
     """After evictions the index is valid and counts, groups and outcomes agree with the slots."""
     config = short(env, method)
     run, draws = new_run(config)
-    advance(run, draws, config.steps, False)
+    advance(Lent(run), draws, config.steps, False)
     memory = run.memory
     assert run.clock["live"][0] == config.capacity
     counts = np.bincount(memory.outcome, minlength=memory.counts.size)
@@ -100,7 +101,7 @@ def test_evaluating_more_changes_no_training_step() -> None:
     often, seldom = short(eval_every_episodes=1), short(eval_every_episodes=1_000)
     runs = [new_run(config) for config in (often, seldom)]
     for run, draws in runs:
-        advance(run, draws, 1_500, False)
+        advance(Lent(run), draws, 1_500, False)
     np.testing.assert_array_equal(runs[0][0].network.theta, runs[1][0].network.theta)
 
 
@@ -144,3 +145,45 @@ def test_it_learns() -> None:
     assert uniform.eval_return[-1] == 2.0
     assert uniform.eval_success[-1] == 1.0
     assert misled.eval_return[2:].mean() < 1.6 < uniform.eval_return[2:].mean()
+
+
+def test_outcomes_of_several_steps_are_those_of_the_trajectory() -> None:
+    """Slot by slot, with the ring's seam and episodes that end, against sums by hand."""
+    config = paper_config(
+        "TwoChains", "DDQN", 2, steps=433, capacity=100, learning_starts=433, n_steps=4, gamma=0.5
+    )
+    run, draws = new_run(config)
+    lent, model = Lent(run), run.world
+    trajectory: list[tuple[float, int, bool]] = []
+    for step in range(1, config.steps + 1):
+        advance(lent, draws, step, False)
+        slot = (step - 1) % config.capacity
+        outcome, group = run.memory.outcome[slot], run.memory.group[slot]
+        listed = np.flatnonzero(model.outcome[group] == outcome - outcome % 2)[0]
+        ended = bool(model.terminated[group, listed]) or outcome % 2 == 1
+        reward = float(model.reward[group, listed])
+        trajectory.append((reward, int(model.next_state[group, listed]), ended))
+    assert sum(ended for *_, ended in trajectory) > 20
+    for step in range(config.steps - config.capacity, config.steps):
+        covered = trajectory[step : step + config.n_steps]
+        ends = [place for place, (_, _, ended) in enumerate(covered) if ended]
+        covered = covered[: ends[0] + 1] if ends else covered
+        total = sum(config.gamma**k * reward for k, (reward, _, _) in enumerate(covered))
+        discount = 0.0 if ends else config.gamma ** len(covered)
+        after = covered[-1][1]
+        slot = step % config.capacity
+        assert run.outcomes.reward[slot] == pytest.approx(total, abs=1e-6)
+        assert run.outcomes.discount[slot] == discount
+        assert run.outcomes.next_state[slot] == after
+
+
+def test_what_several_steps_cannot_serve_is_refused() -> None:
+    for method, options in (("AVG", ""), ("GROUP", "rescore_every=10")):
+        config = paper_config("TwoChains", method, 0, options=options, n_steps=3)
+        with pytest.raises(ValueError, match="of single steps only, not of n_steps=3"):
+            new_run(config)
+    with pytest.raises(ValueError, match="n_steps must be at most the capacity, got 9"):
+        paper_config("TwoChains", "PER", 0, capacity=8, n_steps=9)
+    watched = paper_config("TwoChains", "PER", 0, diagnostics_every=10, n_steps=3)
+    with pytest.raises(ValueError, match="diagnostics are of single steps"):
+        train_tabular(watched)

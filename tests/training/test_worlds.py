@@ -35,6 +35,24 @@ class Counter(gym.Env[Any, Any]):
         return self._obs(), float(self.at), over and not cut, cut, {}
 
 
+class InPlace(Counter):
+    """The same, in one array that every step writes anew."""
+
+    shown = np.zeros(3)
+
+    def _obs(self) -> np.ndarray:
+        self.shown[:] = super()._obs()
+        return self.shown
+
+
+def test_an_environment_may_write_over_its_observation() -> None:
+    env = InPlace(0, 3)
+    world = Envs([env], [env.reset()[0]])
+    world.step([0])
+    second = world.step([0])[0]
+    assert second.obs.tolist() == [0, 1, 1] and second.next_obs.tolist() == [0, 1, 2]
+
+
 LENGTHS = (1, 2, 5)
 
 

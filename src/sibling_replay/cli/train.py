@@ -23,8 +23,8 @@ from sibling_replay.studies.rivals.settings import bench_config
 from sibling_replay.studies.study import Choice
 from sibling_replay.training.config import ENVIRONMENTS, RunConfig, gym_id
 from sibling_replay.training.gym_config import GymConfig, gym_config
-from sibling_replay.training.made import check_spaces
 from sibling_replay.training.methods import method_named
+from sibling_replay.training.spaces import check_spaces
 
 Learner = Literal["tabular", "compiled", "torch", "sb3"]
 LEARNERS = "{tabular,compiled,torch,sb3}"
@@ -61,6 +61,7 @@ def train(
     update_all_siblings: PaperBool = None,
     loss: Annotated[str | None, by_default("mse", "LOSS")] = None,
     updates_a_step: Annotated[int | None, by_default("1", "INT")] = None,
+    n_steps: Annotated[int | None, by_default("1", "INT")] = None,
     set: Annotated[tuple[str, ...], by_default("none", "NAME=VALUE [NAME=VALUE ...]")] = (),
     runs: Runs = Path("runs"),
 ) -> int:
@@ -112,6 +113,7 @@ def train(
         grad_clip: Largest gradient norm (paper: 10).
         loss: mse (paper: mse), huber, huber:K, pal or pal:ALPHA.
         updates_a_step: Replay updates after every environment step, with a table (paper: 1).
+        n_steps: Steps that an outcome covers at most, for n-step targets (paper: 1).
         update_all_siblings: AVG only: refresh every sibling used, not only the anchor
             (paper: false / true / true).
     """

@@ -61,7 +61,8 @@ class KeyChoice:
 class Auto(FittableMap):
     """Takes the map that suits the entries there are.
 
-    * Exact, if equal observations repeat often enough: G / N at most 0.05.
+    * Exact, if equal observations repeat often enough: G / N at most 0.05; and if they are numbered
+      states (Discrete), whose numbers say nothing about which are alike.
     * Else, of each kind that suits the observations (up to 6 dimensions Grid, SimHash and KMeans;
       wider ones SimHash and KMeans; images KMeans and SimHash, of small images where they are
       large), the finest with G / N at most `noise`; and of these the one whose groups explain most
@@ -143,7 +144,8 @@ def choose(
 ) -> tuple[FittableMap, KeyChoice]:
     """The map for these entries, and why.
 
-    ladders: by name, maps of one kind, fitted, from coarse to fine.
+    ladders: by name, maps of one kind, fitted, from coarse to fine; none if only equal observations
+        are alike.
     priority: of each entry, or anything of its order, such as masses.
 
     Examples:
@@ -159,6 +161,9 @@ def choose(
     least = _groups_per_entry(groups)
     if least <= EXACT_ENOUGH:
         reason = f"equal observations repeat: G/N {least:.4f} is at most {EXACT_ENOUGH}"
+        return exact, KeyChoice(entries, repr(exact), exact.digest, least, None, reason)
+    if not ladders:
+        reason = f"states are numbers, alike only if equal: G/N {least:.4f}"
         return exact, KeyChoice(entries, repr(exact), exact.digest, least, None, reason)
     ranked = priority is not None and np.ptp(np.asarray(priority)) > 0.0
     found: list[tuple[float, FittableMap, float]] = []  # explained, map, G / N
@@ -246,6 +251,8 @@ def _ladders(
             yield fitted(KMeans(k, seed))
             k *= 2
 
+    if all(leaf.values.ndim == 1 and leaf.values.dtype.kind in "iu" for leaf in leaves):
+        return {}
     dims = sum(math.prod(leaf.values.shape[1:]) for leaf in leaves)
     if any(map(is_image, leaves)):
         return {"KMeans": centres(), "SimHash": hashes()}

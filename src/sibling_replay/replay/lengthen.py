@@ -8,7 +8,7 @@ from numba import njit
 from sibling_replay.replay.arrays import I64
 from sibling_replay.replay.inner import inner
 from sibling_replay.replay.memory import append, replace_row
-from sibling_replay.replay.opened import ADDED, LIVE, open_counts, open_layout, open_rows
+from sibling_replay.replay.opened import ADDED, open_counts, open_layout, open_rows
 from sibling_replay.replay.payload import Layout, pack_row
 from sibling_replay.replay.views import view_as
 
@@ -49,9 +49,10 @@ def _put_number(row, place, cell, value):
 
 
 @inner(forceinline=True)
-def _goes(slot, start, count, live, capacity):
-    """Whether a slot is overwritten by so many entries from `start` on."""
-    return live == capacity and (slot - start) % capacity < count
+def _goes(slot, start, count, capacity):
+    """Whether a slot that holds an entry is overwritten by so many from `start` on, which may fill
+    the last empty slots first."""
+    return (slot - start) % capacity < count
 
 
 @njit(cache=True)
@@ -64,7 +65,7 @@ def append_steps(handle, block, count, envs, growing, powers, places, grouped, c
     Returns whether it did: not, and nothing is changed, if rewards add up to no number.
     """
     counts, rows = open_counts(handle), open_rows(handle)
-    capacity, live = rows.shape[0], counts[LIVE]
+    capacity = rows.shape[0]
     start = counts[ADDED] % capacity
     row = np.empty(rows.shape[1], dtype=np.uint32)
     cell = np.empty(1, powers.dtype)
@@ -73,14 +74,14 @@ def append_steps(handle, block, count, envs, growing, powers, places, grouped, c
         reward = _number(row, places[_REWARD], cell)
         for k in range(growing.shape[1]):
             slot = growing[envs[i], k]
-            if slot != CLOSED and not _goes(slot, start, count, live, capacity):
+            if slot != CLOSED and not _goes(slot, start, count, capacity):
                 if not np.isfinite(
                     _number(rows[slot], places[_REWARD], cell) + powers[k + 1] * reward
                 ):
                     return False
     for env in range(growing.shape[0]):
         for k in range(growing.shape[1]):
-            if growing[env, k] != CLOSED and _goes(growing[env, k], start, count, live, capacity):
+            if growing[env, k] != CLOSED and _goes(growing[env, k], start, count, capacity):
                 growing[env, k] = CLOSED
     append(handle, block, count, grouped, counting, noting)
     for i in range(count):

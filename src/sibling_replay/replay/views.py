@@ -64,7 +64,7 @@ def new_view(
     """An array of a type and shape at a pointer; it keeps alive what its source does. Without
     strides it is C-contiguous."""
     array = context.make_array(kind)(context, builder)
-    itemsize = shape[0].type(kind.dtype.bitwidth // 8)
+    itemsize = shape[0].type(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
     if strides is None:
         strides = [itemsize]
         for length in reversed(shape[1:]):

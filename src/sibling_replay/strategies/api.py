@@ -162,6 +162,13 @@ class Strategy(ABC):
         super().__init_subclass__()
         if "name" not in cls.__dict__:
             cls.name = cls.__name__
+        own = [name for name in ("draw", "refresh") if name in cls.__dict__]
+        compiled = cls.recipe is not Strategy.recipe and cls.recipe is not None
+        if own and compiled and "recipe" not in cls.__dict__:
+            raise TypeError(
+                f"{cls.__name__} defines {' and '.join(own)}, and what it derives from is compiled "
+                f"and would never call that: derive from Strategy, with draw, refresh and law"
+            )
 
     def __post_init__(self) -> None:
         for name in ("alpha", "epsilon"):

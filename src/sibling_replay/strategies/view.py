@@ -19,9 +19,11 @@ class Stream:
     """The random numbers of a draw.
 
     Examples:
-        >>> class Even(Uniform):
+        >>> class Even(Strategy):
         ...     def draw(self, view, size, stream, beta):
         ...         return Draw(slots=view.slots[(stream.take(size) * view.size).astype(np.int64)])
+        ...     def law(self, view, size):
+        ...         return Law(*[np.full(view.size, 1 / view.size)] * 3)
         ...
         >>> sampler = SlotSampler(4, Even(), seed=0)
         >>> sampler.put([0, 1, 2, 3])
@@ -41,14 +43,20 @@ class View:
     """A buffer as it is now, to be read. Arrays are by slot, or for the slots or groups given.
 
     Examples:
-        >>> class Heaviest(Prioritized):
+        >>> class Heaviest(Strategy):
         ...     def draw(self, view, size, stream, beta):
-        ...         return Draw(slots=np.full(size, view.slots[view.masses(view.slots).argmax()]))
+        ...         return Draw(slots=np.full(size, view.masses.argmax()))
+        ...     def refresh(self, view, draw, td_errors, signals):
+        ...         return Refresh(slots=draw.slots, priorities=np.abs(td_errors))
+        ...     def law(self, view, size):
+        ...         heaviest = view.slots == view.masses.argmax()
+        ...         return Law(*[heaviest.astype(float)] * 3)
         ...
         >>> sampler = SlotSampler(4, Heaviest(), seed=0)
         >>> sampler.put([0, 1, 2, 3])
+        >>> sampler.update_slots([2], [9.0], sampler.clock)
         >>> sampler.sample(2).slots
-        array([1, 2])
+        array([2, 2])
     """
 
     def __init__(self, memory: Memory) -> None:

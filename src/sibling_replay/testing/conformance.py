@@ -36,6 +36,8 @@ _MAIN_SCENES = ("fixed", "churned")
 _SMALL = {"staleness": 6, "long run": 23, "limits": 23}  # capacities of scenes of their own
 _NOT_BY_CHANCE = "of the last .* draws looked at have siblings"  # a warning that scenes provoke
 
+_FIRST_STAGE_ALONE = ".* none was selected"  # another: what is tried here is the first
+
 
 class CheckFailed(AssertionError):
     """A strategy does not do what it must.
@@ -102,6 +104,7 @@ def check_strategy(
     def check(candidate: Strategy) -> None:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", _NOT_BY_CHANCE)
+            warnings.filterwarnings("ignore", _FIRST_STAGE_ALONE)
             _Trial(candidate, law, refresh, weights, sweep, signals, draws).run()
 
     if strategy.needs.sweep and sweep is None:

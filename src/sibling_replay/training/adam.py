@@ -6,24 +6,19 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from sibling_replay.replay.inner import inner
 
 BETA1, BETA2, ADAM_EPSILON = 0.9, 0.999, 1e-8  # Adam's defaults, as in torch.optim.Adam
 CLIP_EPSILON = 1e-6  # as in torch.nn.utils.clip_grad_norm_
 
 # Division by zero must not be a Python exception, or the loops do not vectorise; sums may be
 # reassociated and fused, but infinities and NaN keep their meaning.
-_FAST: dict[str, Any] = {
-    "cache": True,
-    "nogil": True,
-    "error_model": "numpy",
-    "forceinline": True,
-    "no_cpython_wrapper": True,  # for kernels only
-}
+_FAST: dict[str, Any] = {"error_model": "numpy", "forceinline": True}
 _FASTER: dict[str, Any] = {**_FAST, "fastmath": {"reassoc", "contract", "nsz"}}
 
 
-@njit(**_FASTER)
+@inner(**_FASTER)
 def squared_norm(vector):
     total = vector.dtype.type(0)
     for i in range(vector.size):
@@ -31,7 +26,7 @@ def squared_norm(vector):
     return np.float64(total)
 
 
-@njit(**_FAST)
+@inner(**_FAST)
 def coefficients(dtype, norm, update, learning_rate, grad_clip):
     """What `adam_pass` multiplies by, for a gradient of this norm and step `update` (from 1)."""
     clip = min(1.0, grad_clip / (norm + CLIP_EPSILON))
@@ -48,7 +43,7 @@ def coefficients(dtype, norm, update, learning_rate, grad_clip):
     )
 
 
-@njit(**_FASTER)
+@inner(**_FASTER)
 def adam_pass(theta, mean, square, grad, coefficients):
     """One fused, vectorised pass. Moments below 1e-30 become 0: there they are far beneath Adam's
     epsilon, and numbers too small to be normalised would slow the pass down two- or threefold."""

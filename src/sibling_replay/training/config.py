@@ -167,6 +167,10 @@ class TabularConfig(RunConfig):
     update_all_siblings: bool = False  # AVG: refresh every sibling used, not only the anchor
     loss: str = "mse"  # or huber, huber:K, pal, pal:ALPHA
     updates_a_step: int = 1
+    n_steps: int = 1  # that an outcome covers at most
+
+    def updates_after(self, step: int) -> int:
+        return self.updates_a_step * super().updates_after(step)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -178,7 +182,8 @@ class TabularConfig(RunConfig):
             )
         if self.update_all_siblings and not self.method.startswith("AVG"):
             raise ValueError(f"update_all_siblings is for AVG; the method is {self.method!r}")
-        at_least(self, 1, "hidden", "eval_every_episodes", "updates_a_step")
+        at_least(self, 1, "hidden", "eval_every_episodes", "updates_a_step", "n_steps")
+        require(self, "n_steps", self.n_steps <= self.capacity, "at most the capacity")
         loss_named(self.loss)  # refuses what is none
         refuse_unused_options(self.options)
         kind = registered().get(RIVALS.get(self.method, self.method))

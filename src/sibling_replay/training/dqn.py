@@ -13,7 +13,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -25,12 +25,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from sibling_replay import ReplayBuffer, SiblingSample, Strategy
 from sibling_replay.checkpoint import RollingCheckpoint, StateError, read_state, write_state
-from sibling_replay.grouping import parse_key
 from sibling_replay.rng import SEED_BOUND, streams
 from sibling_replay.training.evaluation import greedy_returns
 from sibling_replay.training.initial import initial_layers
 from sibling_replay.training.interaction import Position, interact
-from sibling_replay.training.made import Made, check_spaces
+from sibling_replay.training.made import Made
 from sibling_replay.training.model_state import (
     Arrays,
     part_of,
@@ -42,6 +41,7 @@ from sibling_replay.training.model_state import (
 from sibling_replay.training.plan import Plan, next_stop
 from sibling_replay.training.reporting import LOOK_EVERY, Reporter, Standing
 from sibling_replay.training.settings import NetworkSettings, settings_by_name
+from sibling_replay.training.spaces import check_spaces, key_for
 from sibling_replay.training.vector.learner import CompiledDoubleDQN
 from sibling_replay.training.worlds import Episode
 
@@ -65,7 +65,8 @@ class DQN:
         are acted in side by side.
     strategy: how to replay; `SiblingSample()` unless given.
     key: what makes siblings: "auto", "grid:4", "simhash:12", "kmeans:256" or "exact", or whatever
-        `ReplayBuffer` takes. Without one it is `Auto()`, which tries exact observations first.
+        `ReplayBuffer` takes. Without one it is exact for numbered states (Discrete), else
+        `Auto()`, which tries exact observations first.
     learner: "compiled" or "torch"; compiled unless given.
     seed: of everything: weights, exploration, replay, episodes.
     settings: those of `NetworkSettings`, by name, as learning_rate=1e-3 or hidden=(64, 64). Epsilon
@@ -110,7 +111,7 @@ class DQN:
             self.made.any,
             self.settings.capacity,
             self.strategy,
-            key=_key(key, self.strategy),
+            key=key_for(key, self.strategy, self.observation_space),
             seed=rng.replay,
             n_steps=self.settings.n_steps,
             gamma=self.settings.gamma,
@@ -217,30 +218,33 @@ class DQN:
         world, begun = self.made.world(), self.steps
         stop = next_stop(begun, until, stops)
         position = Position(self.steps, self.updates, None)
-        plan = Plan(self.settings, until)
+        plan = Plan(self.settings, until, self.steps - len(self.buffer))
         try:
-            for step in interact(world, self.learner, self.buffer, plan, self._explore, position):
-                self.steps, self.updates = step.number, step.updates
-                if step.number < stop:
-                    continue
-                self.late.extend(world.tally.finished)
-                self.episodes += len(world.tally.finished)
-                world.tally.finished.clear()
-                self._at_rest = (step.number - begun) % self.made.size == 0
-                yield
-                stop = next_stop(self.steps, until, stops)
+            going = interact(world, self.learner, self.buffer, plan, self._explore, position)
+            with closing(going):
+                for step in going:
+                    self.steps, self.updates = step.number, step.updates
+                    if step.number < stop:
+                        continue
+                    self.late.extend(world.tally.finished)
+                    self.episodes += len(world.tally.finished)
+                    world.tally.finished.clear()
+                    self._at_rest = (step.number - begun) % self.made.size == 0
+                    yield
+                    stop = next_stop(self.steps, until, stops)
         except ValueError as error:
             raise ValueError(f"step {self.steps + 1:,} on {self.made.name}: {error}") from error
 
     def standing(self) -> Standing:
         """Where learning is."""
+        totals, lengths = zip(*self.late, strict=True) if self.late else ((np.nan,), (np.nan,))
         support = self.buffer.support() if self.strategy.needs.groups and len(self.buffer) else None
         return Standing(
             step=self.steps,
             episodes=self.episodes,
             updates=self.updates,
-            mean_return=_mean([episode.total for episode in self.late]),
-            mean_length=_mean([episode.length for episode in self.late]),
+            mean_return=float(np.mean(totals)),
+            mean_length=float(np.mean(lengths)),
             loss=float(self.learner.last_loss),
             epsilon=self.settings.epsilon(self.steps),
             beta=self.settings.beta(self.updates),
@@ -274,7 +278,11 @@ class DQN:
         """
         envs = [self.made.another() if make is None else make() for _ in range(episodes)]
         seeds = self._evaluate_from.integers(SEED_BOUND, size=episodes)
-        return greedy_returns(self.learner.greedy_all, envs, seeds)
+        try:
+            return greedy_returns(self.learner.greedy_all, envs, seeds)
+        finally:
+            for env in envs:
+                env.close()
 
     def to_torch(self) -> Any:
         """The Q-network as a `torch.nn.Sequential` (a copy)."""
@@ -304,8 +312,8 @@ class DQN:
         key: Any = None,
     ) -> DQN:
         """The model in a file, to predict or to go on learning: with an empty buffer, unless it was
-        saved with `replay=True`. A key that was given as an object, not as text, and an
-        environment without an id are in no file: give them again.
+        saved with `replay=True`. A key or an environment that was given as an object, not as text,
+        is in no file: give it again.
         """
         header, arrays = read_state(path)
         if header.get("dqn") != _VERSION:
@@ -313,13 +321,16 @@ class DQN:
         if header["key"] == _OBJECT and key is None:
             raise StateError(f"{path} was saved with a key that is an object: give it as key=")
         if header["env"] is None and env is None:
-            raise StateError(f"{path} was saved with an environment without an id: give it as env=")
+            raise StateError(
+                f"{path} was saved with an environment that is an object: give it as env="
+            )
+        env = header["env"] if env is None else env
         model = cls(
-            header["env"] if env is None else env,
+            env,
             strategy=strategy_in(header),
             key=header["key"] if key is None else key,
             learner=header["learner"],
-            n_envs=header["n_envs"],
+            n_envs=header["n_envs"] if isinstance(env, str) else 1,
             seed=header["seed"],
             **header["settings"],
         )
@@ -332,6 +343,7 @@ class DQN:
         header = {
             "dqn": _VERSION,
             "env": self.made.id,
+            "env_name": self.made.name,  # of an object: no other's checkpoint is taken up
             "n_envs": self.made.size,
             "learner": self.learner_kind,
             "strategy": self.strategy.name,
@@ -385,15 +397,3 @@ class DQN:
         self.made.load_state(header["world"], part_of("world", arrays))
 
     _at_rest = True  # whether all environments have taken as many steps
-
-
-def _key(key: Any, strategy: Strategy) -> Any:
-    """What the buffer takes for a key. One that is given to a strategy without groups is kept for
-    `support` and `diagnose`."""
-    if key is None:
-        return parse_key("auto") if strategy.needs.groups else "default"
-    return parse_key(key) if isinstance(key, str) else key
-
-
-def _mean(values: list[Any]) -> float:
-    return float(np.mean(values)) if values else float("nan")

@@ -6,7 +6,7 @@ outside. It can begin anywhere, which is how a killed run goes on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
@@ -89,7 +89,7 @@ def interact(
     position: Position,
     *,
     measure: Callable[[Batch, NDArray[Any]], None] | None = None,
-) -> Iterator[Step]:
+) -> Generator[Step, None, None]:
     """Yields after every step: in a world of several environments, after each one's transition.
 
     `measure` sees a batch and its TD errors before priorities are refreshed, and must change
@@ -112,27 +112,29 @@ def interact(
             chance, which = draw(), draw()
             explores = chance < epsilon(number + place)
             actions.append(int(which * n_actions) if explores else learner.greedy(obs))
-        found, left = world.step(actions), last - number
-        if left < len(found):
-            for place in world.places[left:]:  # their steps are not kept
+        found, stored = world.step(actions), 0
+        try:
+            for place, transition in zip(world.places, found[: last - number], strict=False):
+                number += 1
+                add(*transition, env_id=place)
+                stored += 1
+                batch = td_errors = None
+                for _ in range(updates_after(number)):
+                    batch = sample(size * candidates if candidates else size, beta(updates))
+                    if candidates:
+                        batch = buffer.select(batch, learner.td_errors(batch), size)
+                    td_errors = update(batch)
+                    if measure is not None:
+                        measure(batch, td_errors)
+                    if signals:
+                        refresh(batch, td_errors, **learner.signals_for(buffer, batch))
+                    else:
+                        refresh(batch, td_errors)
+                    updates += 1
+                share = target_share(number)
+                if share:
+                    learner.move_target(share)
+                yield Step(number, updates, transition, batch, td_errors, world)
+        finally:  # also where whoever drives the loop stops within a round
+            for place in world.places[stored:]:  # their steps are not kept
                 buffer.end_episodes(place)
-        for place, transition in zip(world.places, found[:left], strict=False):
-            number += 1
-            add(*transition, env_id=place)
-            batch = td_errors = None
-            for _ in range(updates_after(number)):
-                batch = sample(size * candidates if candidates else size, beta(updates))
-                if candidates:
-                    batch = buffer.select(batch, learner.td_errors(batch), size)
-                td_errors = update(batch)
-                if measure is not None:
-                    measure(batch, td_errors)
-                if signals:
-                    refresh(batch, td_errors, **learner.signals_for(buffer, batch))
-                else:
-                    refresh(batch, td_errors)
-                updates += 1
-            share = target_share(number)
-            if share:
-                learner.move_target(share)
-            yield Step(number, updates, transition, batch, td_errors, world)

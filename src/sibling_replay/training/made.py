@@ -6,8 +6,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium import spaces
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import VectorEnv, VectorWrapper
 from numpy.typing import NDArray
 
 from sibling_replay.envs import make_env
@@ -15,11 +14,16 @@ from sibling_replay.rng import SEED_BOUND
 from sibling_replay.training.episodes import RepeatableEpisodes
 from sibling_replay.training.worlds import Envs, VectorWorld
 
+# What `gym.make_vec` notes beside an environment's own arguments.
+_OF_VECTORS = ("num_envs", "vectorization_mode", "vector_kwargs", "wrappers")
+
 
 class Made:
     """Environments by id, one that was given, or a vector of them; not reset before they are used.
 
-    Each of those that are stepped here has episodes with seeds of their own.
+    Each of those that are stepped here has episodes with seeds of their own. Only an environment
+    that is given by its id has one here: an object may have arguments and wrappers that a file
+    cannot hold.
     """
 
     def __init__(
@@ -29,7 +33,7 @@ class Made:
             raise ValueError(f"n_envs must be a whole number from 1 on, got {n_envs!r}")
         if not isinstance(env, str) and n_envs != 1:
             raise ValueError("n_envs is for environments by id: give a vector environment instead")
-        self.id = env if isinstance(env, str) else env.spec.id if env.spec is not None else None
+        self.id = env if isinstance(env, str) else None
         self.size = env.num_envs if isinstance(env, VectorEnv) else n_envs
         self._seed = seed
         self._vector = env if isinstance(env, VectorEnv) else None
@@ -49,7 +53,8 @@ class Made:
 
     @property
     def name(self) -> str:
-        return self.id or type(self.any.unwrapped).__name__
+        spec = self.any.spec
+        return self.id or (type(self.any.unwrapped).__name__ if spec is None else spec.id)
 
     @property
     def spaces(self) -> tuple[Any, Any]:
@@ -75,9 +80,11 @@ class Made:
         """A fresh one, to evaluate on."""
         spec = self._vector.spec if self._vector is not None else self._envs[0].env.spec
         try:
-            if self.id is None or spec is None:
+            if self.id is not None:
+                return make_env(self.id)
+            if spec is None:
                 raise ValueError("it has no id")
-            return make_env(self.id) if self._vector is not None else gym.make(spec)
+            return gym.make(spec) if self._vector is None else _one_of(self._vector)
         except ValueError as error:
             raise ValueError(
                 f"another {self.name} cannot be made ({error}): give `make`, a function that does"
@@ -112,22 +119,15 @@ class Made:
         world.tally.lengths = arrays["lengths"].tolist()
 
 
-def check_spaces(observation_space: gym.Space[Any], action_space: gym.Space[Any]) -> None:
-    """Refuse what a multilayer perceptron over discrete actions is not for, and say what is."""
-    if not isinstance(action_space, spaces.Discrete):
-        raise TypeError(
-            f"DQN chooses among Discrete actions, and these are {action_space}: for continuous "
-            "control take an actor-critic, such as SAC of Stable-Baselines3, with our buffer"
-        )
-    if isinstance(observation_space, (spaces.Dict, spaces.Tuple)):
-        raise TypeError(
-            f"DQN takes vectors, and these observations are {observation_space}: wrap the "
-            "environment with gymnasium.wrappers.FlattenObservation"
-        )
-    shape = observation_space.shape or ()
-    if len(shape) > 1:
-        raise TypeError(
-            f"DQN takes vectors, and these observations are images of shape {shape}: take a "
-            "convolutional network (SiblingDQN of sibling_replay.integrations.sb3 with CnnPolicy), "
-            "or flatten them with gymnasium.wrappers.FlattenObservation"
-        )
+def _one_of(vector: VectorEnv[Any, Any, Any]) -> gym.Env[Any, Any]:
+    """An environment like those of a vector that `gym.make_vec` made."""
+    if isinstance(vector, VectorWrapper):
+        raise ValueError(f"the vector is wrapped in {type(vector).__name__}")
+    assert vector.spec is not None
+    arguments = {name: each for name, each in vector.spec.kwargs.items() if name not in _OF_VECTORS}
+    made = gym.make(vector.spec.id, **arguments)
+    for wrapper in vector.spec.kwargs.get("wrappers") or ():
+        made = wrapper(made)
+    if made.observation_space != vector.single_observation_space:
+        raise ValueError(f"one by itself has observations {made.observation_space}")
+    return made

@@ -6,13 +6,22 @@ from sibling_replay.training.settings import NetworkSettings
 
 
 class Plan:
-    """Settings as the loop reads them, and where it ends."""
+    """Settings as the loop reads them, and where it ends.
 
-    def __init__(self, settings: NetworkSettings, steps: int) -> None:
+    forgotten: steps of which nothing is stored: a model that goes on with an empty buffer fills it
+        before it learns, as at first.
+    """
+
+    def __init__(self, settings: NetworkSettings, steps: int, forgotten: int = 0) -> None:
         self.steps = steps
         self.batch_size = settings.batch_size
         self.epsilon, self.beta = settings.epsilon, settings.beta
-        self.updates_after, self.target_share = settings.updates_after, settings.target_share
+        self.target_share = settings.target_share
+        self._settings = settings
+        self._first = forgotten + min(settings.learning_starts, settings.capacity)
+
+    def updates_after(self, step: int) -> int:
+        return self._settings.updates_after(step) if step >= self._first else 0
 
 
 def next_stop(step: int, until: int, stops: list[int]) -> int:

@@ -11,12 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from numba import njit
-
+from sibling_replay.replay.inner import inner
 from sibling_replay.training.losses import loss_named
 
 
-@njit(cache=True)
+@inner()
 def linear(start: float, end: float, over: int, t: int) -> float:
     """From `start` at t = 0 to `end` at t = `over`, constant afterwards (and if `over` is 0)."""
     if t >= over:

@@ -79,7 +79,7 @@ class Envs:
 
     def __init__(self, envs: Sequence[gym.Env[Any, Any]], observations: Sequence[Any]) -> None:
         self.envs = list(envs)
-        self.observations = list(observations)
+        self.observations = list(map(_own, observations))
         self.places: Sequence[int] = range(len(self.envs))
         self.tally = Tally(len(self.envs))
         self.n_actions = discrete_actions(envs[0].action_space, str(envs[0]))
@@ -93,7 +93,7 @@ class Envs:
             reward, ended = float(paid), terminated or truncated
             found.append(Transition(obs, action, reward, next_obs, terminated, truncated))
             self.tally.note(place, reward, ended)
-            self.observations[place] = env.reset()[0] if ended else next_obs
+            self.observations[place] = _own(env.reset()[0] if ended else next_obs)
         return found
 
 
@@ -152,6 +152,11 @@ def _all_finite(values: Any) -> bool:
         if not np.isfinite(value):
             return False
     return True
+
+
+def _own(obs: Any) -> Any:
+    """An observation of its own: an environment may write the next one over it."""
+    return obs.copy() if type(obs) is np.ndarray else obs
 
 
 def _apart(observations: Any) -> list[Any]:

@@ -9,9 +9,9 @@ import torch
 from tensordict.nn import NormalParamExtractor, TensorDictModule, TensorDictSequential
 from torch import nn
 from torchrl.collectors import Collector
-from torchrl.data import LazyTensorStorage, TensorDictReplayBuffer
+from torchrl.data import LazyTensorStorage, MultiStep, TensorDictReplayBuffer
 from torchrl.data.replay_buffers.samplers import RandomSampler
-from torchrl.envs import GymWrapper
+from torchrl.envs import GymWrapper, SerialEnv
 from torchrl.modules import (
     MLP,
     AdditiveGaussianModule,
@@ -54,13 +54,17 @@ def loss_of(name, env, actor):
     return loss
 
 
-def train(name, sampler_of):
+def pendulum():
+    return GymWrapper(gym.wrappers.TimeLimit(gym.make("Pendulum-v1").unwrapped, 50))
+
+
+def train(name, sampler_of, n_steps=1, envs=1, steps=STEPS):
     """The critics' weights before and after, and the buffer."""
     torch.manual_seed(0)
-    env = GymWrapper(gym.wrappers.TimeLimit(gym.make("Pendulum-v1").unwrapped, 50))
+    env = pendulum() if envs == 1 else SerialEnv(envs, pendulum)
     env.set_seed(0)
-    actor = actor_of(env, stochastic=name == "SAC")
-    loss = loss_of(name, env, actor)
+    actor = actor_of(pendulum(), stochastic=name == "SAC")
+    loss = loss_of(name, pendulum(), actor)
     updater = SoftUpdate(loss, tau=0.01)
     optimizer = torch.optim.Adam(loss.parameters(), lr=1e-3)
     sampler = sampler_of(loss)
@@ -81,10 +85,15 @@ def train(name, sampler_of):
         noise = AdditiveGaussianModule(env.action_spec, sigma_init=0.3, sigma_end=0.3)
         policy = TensorDictSequential(actor, noise)
     collector = Collector(
-        env, policy, frames_per_batch=20, total_frames=STEPS, auto_register_policy_transforms=True
+        env,
+        policy,
+        frames_per_batch=20,
+        total_frames=steps,
+        auto_register_policy_transforms=True,
+        postproc=MultiStep(0.99, n_steps) if n_steps > 1 else None,
     )
     for data in collector:
-        buffer.extend(data)
+        buffer.extend(data.reshape(-1))
         for _ in range(5):
             sample = buffer.sample()
             found = loss(sample)

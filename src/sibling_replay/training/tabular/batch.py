@@ -12,11 +12,11 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import DTypeLike, NDArray
 
 from sibling_replay.envs import TabularModel
 from sibling_replay.replay.index import Index, new_index, pick_all
+from sibling_replay.replay.inner import inner
 from sibling_replay.replay.tree import find as find_leaves
 from sibling_replay.strategies.power import GREATEST, write_powers
 from sibling_replay.strategies.recipe import (
@@ -60,21 +60,15 @@ from sibling_replay.training.tabular.scores import (
     set_score,
 )
 
-_KERNEL: dict[str, Any] = {
-    "cache": True,
-    "nogil": True,
-    "error_model": "numpy",
-    "forceinline": True,  # spares copying the descriptors of 30 arrays per call
-    "no_cpython_wrapper": True,  # for kernels only: calling one from Python crashes
-}
-
 
 class OutcomeTable(NamedTuple):
-    """What the outcomes of all groups mean for a target, by flat index g * width + o."""
+    """What outcomes mean for a target: those of all groups, by flat index g * width + o; or, of
+    more steps than one, those that entries have, by slot."""
 
-    next_state: NDArray[np.int32]  # [G * width]
-    reward: NDArray[Any]  # [G * width]
-    discount: NDArray[Any]  # [G * width] gamma, or 0 after termination or truncation
+    next_state: NDArray[np.int32]
+    reward: NDArray[Any]
+    discount: NDArray[Any]  # gamma to the number of steps, or 0 after termination or truncation
+    powers: NDArray[np.float32]  # [n + 1] of gamma, the first is 1; as a buffer of n steps has them
 
 
 class TableMemory(NamedTuple):
@@ -82,7 +76,7 @@ class TableMemory(NamedTuple):
 
     entries: Index  # grouped by (s, a); not kept up where nothing is drawn by mass
     group: NDArray[np.int32]  # [capacity]
-    outcome: NDArray[np.int32]  # [capacity] flat index
+    outcome: NDArray[np.int32]  # [capacity] flat index of what its own step led to
     counts: NDArray[np.int64]  # [G * width] live entries with each outcome
     best: NDArray[np.float64]  # [slots or groups] scratch of `refresh`, zero between calls
     stamps: NDArray[np.int64]  # none: slots are filled in a ring
@@ -103,7 +97,7 @@ class TableBatch(NamedTuple):
     priorities: NDArray[np.float64]  # [B] |td| + epsilon
     masses: NDArray[np.float64]  # [B] priorities ** alpha
     starts: NDArray[np.int64]  # [B + 1]
-    outcomes: NDArray[np.int64]  # [terms] flat index
+    outcomes: NDArray[np.int64]  # [terms] place in an `OutcomeTable`
     shares: NDArray[np.float64]  # [terms]
     siblings: NDArray[np.int64]  # [terms] slots of AVG-gK
     uniforms: NDArray[np.float64]  # [B times what a row takes, and a second stage's]
@@ -131,7 +125,38 @@ def outcome_tables(model: TabularModel, gamma: float, dtype: DTypeLike) -> Outco
             reward[rows, columns] = model.reward[:, :, o].ravel().astype(np.float32)
             ended = model.terminated[:, :, o].ravel() | bool(truncated)
             discount[rows, columns] = np.where(ended, 0.0, gamma)
-    return OutcomeTable(next_state.ravel(), reward.ravel(), discount.ravel())
+    return OutcomeTable(next_state.ravel(), reward.ravel(), discount.ravel(), _powers(gamma, 1))
+
+
+def outcomes_by_slot(n_steps: int, capacity: int, gamma: float, dtype: DTypeLike) -> OutcomeTable:
+    """Room for what the n steps from each entry on led to."""
+    return OutcomeTable(
+        next_state=np.zeros(capacity, np.int32),
+        reward=np.zeros(capacity, dtype),
+        discount=np.zeros(capacity, dtype),
+        powers=_powers(gamma, n_steps),
+    )
+
+
+def _powers(gamma: float, n_steps: int) -> NDArray[np.float32]:
+    powers: NDArray[np.float32] = np.float32(gamma) ** np.arange(n_steps + 1, dtype=np.float32)
+    return powers
+
+
+@inner(error_model="numpy")
+def lengthen(outcomes, newest, steps, reward, next_state, ended):
+    """Write a step into the outcomes of the entries that it is part of: its own, in the slot
+    `newest`, and those before it, up to `steps` in all. Sums are in single precision, as a
+    buffer's."""
+    capacity = outcomes.reward.size
+    for back in range(min(steps, outcomes.powers.size - 1)):
+        slot = (newest - back) % capacity
+        total = outcomes.powers[back] * np.float32(reward)
+        if back > 0:
+            total += np.float32(outcomes.reward[slot])
+        outcomes.reward[slot] = total
+        outcomes.next_state[slot] = next_state
+        outcomes.discount[slot] = np.float32(0.0) if ended else outcomes.powers[back + 1]
 
 
 def new_memory(
@@ -179,9 +204,10 @@ def new_batch(wanted: int, rule: TableRule, width: int, dtype: DTypeLike) -> Tab
     )
 
 
-@njit(**_KERNEL)
-def draw(memory, batch, rule, live, newest, beta, rng):
-    """Fill a batch from `live` entries; `newest` is the slot that was filled last."""
+@inner(error_model="numpy")
+def draw(memory, batch, rule, live, newest, beta, by_slot, rng):
+    """Fill a batch from `live` entries; `newest` is the slot that was filled last. Outcomes are
+    those of all groups, or `by_slot`."""
     recipe = rule.recipe
     for i in range(1 if rule.anchors == NEWEST else 0, batch.uniforms.size):
         batch.uniforms[i] = rng.random()
@@ -224,13 +250,15 @@ def draw(memory, batch, rule, live, newest, beta, rng):
             batch.shares,
         )
         for term in range(batch.starts[size]):
-            batch.outcomes[term] = memory.outcome[batch.siblings[term]]
+            slot = batch.siblings[term]
+            batch.outcomes[term] = slot if by_slot else memory.outcome[slot]
     else:
         for b in range(size):
-            batch.outcomes[b] = memory.outcome[batch.outcome_slots[b]]
+            slot = batch.outcome_slots[b]
+            batch.outcomes[b] = slot if by_slot else memory.outcome[slot]
 
 
-@njit(**_KERNEL)
+@inner(error_model="numpy")
 def _draw_by_age(batch, rule, live, newest, capacity):
     """The newest entry in the first row; or all rows with P ~ (1 - decay)^age, by the inverse of
     its sum."""
@@ -243,7 +271,7 @@ def _draw_by_age(batch, rule, live, newest, capacity):
         batch.anchors[b] = batch.slots[b] = batch.outcome_slots[b] = slot
 
 
-@njit(**_KERNEL)
+@inner(error_model="numpy")
 def _draw_by_group(memory, batch, recipe, live, beta):
     """Groups stratified over the tree of leaves, then a uniform member of each."""
     size = batch.slots.size
@@ -262,7 +290,7 @@ def _draw_by_group(memory, batch, recipe, live, beta):
         write_weights(means, kept.tree[-1], live, 0.0, beta, BY_BATCH, batch.weights)
 
 
-@njit(**_KERNEL)
+@inner(error_model="numpy")
 def _write_drops(batch, alpha, epsilon):
     """Priorities relu(d^2 - d'^2) + epsilon. Returns the first largest."""
     largest = 0
@@ -275,7 +303,7 @@ def _write_drops(batch, alpha, epsilon):
     return largest
 
 
-@njit(**_KERNEL)
+@inner(error_model="numpy")
 def _note(memory, batch, rule, alpha, epsilon):
     """Scores of the groups that were trained, or the targets of the slots."""
     kept, index = memory.kept, memory.entries
@@ -295,7 +323,7 @@ def _note(memory, batch, rule, alpha, epsilon):
         set_score(kept, rule.kappa, alpha, group, index.vec[group, 0], score)
 
 
-@njit(**_KERNEL)
+@inner(error_model="numpy")
 def refresh(memory, batch, rule, alpha, epsilon, live, updates):
     """Write priorities back, after so many updates. Returns the row with the largest, -1 if none
     can be."""

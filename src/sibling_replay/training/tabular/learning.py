@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 
+from sibling_replay.replay.inner import inner
 from sibling_replay.training.losses import MSE, PAL, size_above_one, slope_and_loss
 from sibling_replay.training.tabular.network import (
     add_row,
@@ -20,15 +20,10 @@ from sibling_replay.training.tabular.network import (
 if TYPE_CHECKING:  # what kernels here are compiled for: when it changes, they are stale
     from sibling_replay.training.tabular.batch import OutcomeTable, TableBatch  # noqa: F401
 
-_ENTRY: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-_FAST: dict[str, Any] = {
-    **_ENTRY,
-    "forceinline": True,
-    "no_cpython_wrapper": True,
-}  # for kernels only
+_FAST: dict[str, Any] = {"error_model": "numpy", "forceinline": True}
 
 
-@njit(**_FAST)
+@inner(**_FAST)
 def evaluate_batch(net, outcomes, batch, rule, loss):
     """TD errors of a batch, and its loss gradient with respect to the values.
 
@@ -80,7 +75,7 @@ def evaluate_batch(net, outcomes, batch, rule, loss):
     return used, trained
 
 
-@njit(**_FAST)
+@inner(**_FAST)
 def _divisor(batch, loss):
     """Of PAL: the mean of max(|d|, 1)^alpha over the batch."""
     mean = 0.0
@@ -89,7 +84,7 @@ def _divisor(batch, loss):
     return mean
 
 
-@njit(**_FAST)
+@inner(**_FAST)
 def _choose(batch, wanted, least):
     """The second stage of LaBER: so many rows with probability ~ p = |d| + least, weight
     mean(p) / p. A row that is not chosen weighs nothing; one chosen twice weighs twice."""
@@ -111,7 +106,7 @@ def _choose(batch, wanted, least):
         batch.weights[place] += total / (wanted * (abs(np.float64(batch.td[place])) + least))
 
 
-@njit(**_ENTRY)
+@inner(error_model="numpy")
 def learn(net, outcomes, batch, rule, loss, update, learning_rate, grad_clip):
     """One optimizer step on a batch; `batch.td` receives the TD errors from before the step."""
     used, trained = evaluate_batch(net, outcomes, batch, rule, loss)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sibling_replay.envs import inverse_cdf
 from sibling_replay.replay.index import insert, remove
+from sibling_replay.replay.inner import inner
 from sibling_replay.strategies.recipe import BY_MASS, NOTHING
 from sibling_replay.training.evaluation import LONGEST_EVALUATION
 from sibling_replay.training.losses import Loss
@@ -25,9 +26,9 @@ from sibling_replay.training.tabular.batch import (
     TableBatch,
     TableMemory,
     draw,
+    lengthen,
     refresh,
 )
-from sibling_replay.training.tabular.borrow import borrowed
 from sibling_replay.training.tabular.learning import learn
 from sibling_replay.training.tabular.network import (
     Network,
@@ -37,12 +38,6 @@ from sibling_replay.training.tabular.network import (
 )
 from sibling_replay.training.tabular.rules import BY_GROUP, TableRule
 from sibling_replay.training.tabular.scores import note, score_of, set_leaf, set_score
-
-_ENTRY: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-# For kernels only (calling one from Python crashes); inlined, which spares copying the descriptors
-# of a hundred arrays per call.
-_INNER: dict[str, Any] = {**_ENTRY, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-_KERNEL: dict[str, Any] = {**_INNER, "forceinline": True}
 
 CLOCK = np.dtype(
     [
@@ -66,6 +61,7 @@ class Settings(NamedTuple):
 
     rule: TableRule
     loss: Loss
+    n_steps: int
     steps: int
     updates_a_step: int
     learning_starts: int
@@ -136,7 +132,7 @@ class Draws(NamedTuple):
     eval: np.random.Generator
 
 
-@njit(**_KERNEL)
+@inner(error_model="numpy")
 def _collect(run, draws):
     """One environment step, epsilon-greedy, and its transition into the buffer.
 
@@ -166,7 +162,12 @@ def _collect(run, draws):
     outcome = world.outcome[group, o] + np.int64(truncated)
     run.outcome_visits[0, outcome] += 1.0
     _add(run.memory, clock, settings, group, outcome)
-    if world.terminated[group, o] or truncated:
+    ended = world.terminated[group, o] or truncated
+    if settings.n_steps > 1:
+        newest = (clock.step - 1) % run.memory.group.size
+        reward, after = world.reward[group, o], world.next_state[group, o]
+        lengthen(run.outcomes, newest, clock.elapsed, reward, after, ended)
+    if ended:
         clock.state = inverse_cdf(world.initial, draws.env.random())
         clock.elapsed = 0
         clock.episodes += 1
@@ -176,7 +177,7 @@ def _collect(run, draws):
         clock.ended = 0
 
 
-@njit(**_KERNEL)
+@inner(error_model="numpy")
 def _add(memory, clock, settings, group, outcome):
     """Store a transition with the largest raw priority so far, over the oldest if full."""
     capacity = memory.outcome.size
@@ -205,19 +206,20 @@ def _add(memory, clock, settings, group, outcome):
         set_leaf(memory.kept, rule.kappa, settings.alpha, group, members)
 
 
-@njit(**_KERNEL)
+@inner(error_model="numpy")
 def _sample(run, draws):
     """Draw the batch of this step's update."""
     clock = run.clock[0]
     settings = run.settings
     beta = linear(settings.beta_start, settings.beta_end, settings.beta_updates, clock.updates)
     newest = (clock.step - 1) % run.memory.group.size
-    draw(run.memory, run.batch, settings.rule, clock.live, newest, beta, draws.replay)
+    by_slot = settings.n_steps > 1
+    draw(run.memory, run.batch, settings.rule, clock.live, newest, beta, by_slot, draws.replay)
     if settings.rule.candidates == 1:
         _count_replays(run)
 
 
-@njit(**_KERNEL)
+@inner(error_model="numpy")
 def _count_replays(run):
     """Of a batch whose rows are all trained, or of those that the second stage chose."""
     batch = run.batch
@@ -225,10 +227,13 @@ def _count_replays(run):
         times = batch.chosen[b] if run.settings.rule.candidates > 1 else 1
         run.visits[1, batch.groups[b]] += times
         for term in range(batch.starts[b], batch.starts[b + 1]):
-            run.outcome_visits[1, batch.outcomes[term]] += times * batch.shares[term]
+            outcome = batch.outcomes[term]
+            if run.settings.n_steps > 1:
+                outcome = np.int64(run.memory.outcome[outcome])
+            run.outcome_visits[1, outcome] += times * batch.shares[term]
 
 
-@njit(**_KERNEL)
+@inner(error_model="numpy")
 def _update(run):
     """One optimizer step on the batch and the refresh of priorities."""
     clock = run.clock[0]
@@ -264,7 +269,7 @@ def _update(run):
         _rescore(run)
 
 
-@njit(**_INNER)
+@inner(error_model="numpy")
 def _rescore(run):
     """Scores of all groups by present values: the errors that all of their entries have now."""
     rule, kept, counts = run.settings.rule, run.memory.kept, run.memory.counts
@@ -291,7 +296,7 @@ def _rescore(run):
         set_score(kept, rule.kappa, run.settings.alpha, group, members, score)
 
 
-@njit(**_KERNEL)
+@inner(error_model="numpy")
 def _conclude(run, draws):
     """What follows a step: the target copy and the evaluation, where they are due."""
     clock = run.clock[0]
@@ -303,7 +308,7 @@ def _conclude(run, draws):
         _evaluate(run, draws)
 
 
-@njit(**_KERNEL)
+@inner(error_model="numpy")
 def _evaluate(run, draws):
     """Play greedy episodes on the evaluation stream and record their mean.
 
@@ -340,14 +345,13 @@ def _evaluate(run, draws):
     clock.evaluations += 1
 
 
-@njit(**_ENTRY)
+@njit(cache=True, nogil=True, error_model="numpy")
 def advance(run, draws, until, pause):
     """Whole steps, up to and with step number `until`, after the rest of a paused one.
 
     With `pause`, stop in step `until` between sampling and update, if it has an update. The step
     counts as taken; whether it is paused is `clock.paused`.
     """
-    run = borrowed(run)
     clock = run.clock[0]
     updates = run.settings.updates_a_step
     # Each kernel is called in one place only: they are inlined, and take long to compile.

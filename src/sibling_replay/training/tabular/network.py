@@ -17,20 +17,15 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import DTypeLike, NDArray
 
+from sibling_replay.replay.inner import inner
 from sibling_replay.training.adam import adam_pass, coefficients, squared_norm
 from sibling_replay.training.initial import Layers
 
 # Division by zero must not be a Python exception, or the loops do not vectorise; sums may be
 # reassociated and fused, but infinities and NaN keep their meaning.
-_ENTRY: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-_FAST: dict[str, Any] = {
-    **_ENTRY,
-    "forceinline": True,
-    "no_cpython_wrapper": True,
-}  # for kernels only
+_FAST: dict[str, Any] = {"error_model": "numpy", "forceinline": True}
 _FASTER: dict[str, Any] = {**_FAST, "fastmath": {"reassoc", "contract", "nsz"}}
 
 
@@ -107,7 +102,7 @@ def _views(vector: NDArray[Any], pieces: list[NDArray[Any]]) -> list[NDArray[Any
     ]
 
 
-@njit(**_FAST)
+@inner(**_FAST)
 def add_row(row_of, states, n, state):
     """Give a state a row of the workspace if it has none; the number of rows in use after it."""
     if row_of[state] < 0:
@@ -117,14 +112,14 @@ def add_row(row_of, states, n, state):
     return n
 
 
-@njit(**_FAST)
+@inner(**_FAST)
 def drop_rows(net, n):
     """Forget the first n rows."""
     for row in range(n):
         net.row_of[net.states[row]] = -1
 
 
-@njit(**_FASTER)
+@inner(**_FASTER)
 def forward(net, n):
     """Hidden activations and values of the states of rows 0..n-1."""
     zero = net.theta.dtype.type(0)
@@ -144,7 +139,7 @@ def forward(net, n):
             net.values[row, action] = total
 
 
-@njit(**_ENTRY)
+@inner(error_model="numpy")
 def all_values(net, out):
     """Values [S, A] of every state, in as many passes as the workspace needs."""
     room = net.states.size
@@ -159,7 +154,7 @@ def all_values(net, out):
         drop_rows(net, n)
 
 
-@njit(**_FAST)
+@inner(**_FAST)
 def first_largest(values):
     """The greedy action: of equal values the first wins, as in numpy and torch on a CPU."""
     best = 0
@@ -169,7 +164,7 @@ def first_largest(values):
     return best
 
 
-@njit(**_FASTER)
+@inner(**_FASTER)
 def greedy(net, state):
     """The greedy action in one state, by a forward pass of its own over the active units."""
     zero = net.theta.dtype.type(0)
@@ -194,7 +189,7 @@ def greedy(net, state):
     return best
 
 
-@njit(**_FASTER)
+@inner(**_FASTER)
 def backward(net, n):
     """The gradient of the loss, given its gradient with respect to the values of rows 0..n-1."""
     zero = net.theta.dtype.type(0)
@@ -228,7 +223,7 @@ def backward(net, n):
             net.grad_bias1[k] += d
 
 
-@njit(**_FAST)
+@inner(**_FAST)
 def optimize(net, n, update, learning_rate, grad_clip):
     """Clip the gradient norm, take Adam step number `update` (from 1), clear rows 0..n-1."""
     dtype = net.theta.dtype.type

@@ -67,6 +67,11 @@ def rule_of(strategy: Any) -> TableRule | None:
     return None if strategy.recipe is None else TableRule(strategy.recipe)
 
 
+def counts_outcomes(rule: TableRule) -> bool:
+    """Whether it goes by how often a group's outcomes are stored."""
+    return rule.recipe.trained == GROUP_MEAN or rule.rescored_every > 0
+
+
 def _group_prioritized(strategy: Any) -> TableRule | None:
     whole = strategy.trains == "average"
     if strategy.score not in SCORES or (whole and (strategy.k, strategy.score) != (None, "mean")):

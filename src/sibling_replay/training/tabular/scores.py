@@ -4,21 +4,15 @@ noted by slot with their sums by group."""
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sibling_replay.replay.inner import inner
 from sibling_replay.replay.tree import new_tree, raise_sum
 from sibling_replay.training.tabular.rules import NEYMAN
 
-_KERNEL: dict[str, Any] = {
-    "cache": True,
-    "nogil": True,
-    "error_model": "numpy",
-    "no_cpython_wrapper": True,
-}
 COUNT, SUM, SQUARES = range(3)
 
 
@@ -43,7 +37,7 @@ def new_scores(n_groups: int, scored: bool, summed: bool) -> GroupScores:
     )
 
 
-@njit(**_KERNEL)
+@inner(error_model="numpy")
 def set_leaf(kept, kappa, alpha, group, members):
     """M_g = n_g^kappa v_g^alpha; 0 without members."""
     leaf = 0.0
@@ -53,14 +47,14 @@ def set_leaf(kept, kappa, alpha, group, members):
     raise_sum(kept.tree, kept.levels, group)
 
 
-@njit(**_KERNEL)
+@inner(error_model="numpy")
 def set_score(kept, kappa, alpha, group, members, score):
     kept.scores[group] = score
     kept.largest[0] = max(kept.largest[0], score)
     set_leaf(kept, kappa, alpha, group, members)
 
 
-@njit(**_KERNEL)
+@inner(error_model="numpy")
 def note(kept, noted, slot, group, value):
     """Replace the number of a slot, and adjust the sums of its group; infinite: none."""
     old = noted[slot]
@@ -79,7 +73,7 @@ def note(kept, noted, slot, group, value):
         kept.sums[SQUARES, group] += value * value
 
 
-@njit(**_KERNEL)
+@inner(error_model="numpy")
 def score_of(kind, mean, square, epsilon):
     """The score of a group whose members' errors have this mean and mean square."""
     return (math.sqrt(square) if kind == NEYMAN else abs(mean)) + epsilon

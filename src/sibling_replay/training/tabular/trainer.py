@@ -36,7 +36,13 @@ from sibling_replay.training.initial import initial_layers
 from sibling_replay.training.losses import loss_named
 from sibling_replay.training.methods import strategy_of
 from sibling_replay.training.results import RunResult
-from sibling_replay.training.tabular.batch import new_batch, new_memory, outcome_tables
+from sibling_replay.training.tabular.batch import (
+    new_batch,
+    new_memory,
+    outcome_tables,
+    outcomes_by_slot,
+)
+from sibling_replay.training.tabular.lent import Lent
 from sibling_replay.training.tabular.loop import (
     CLOCK,
     Draws,
@@ -48,7 +54,7 @@ from sibling_replay.training.tabular.loop import (
 )
 from sibling_replay.training.tabular.measure import measure
 from sibling_replay.training.tabular.network import new_network
-from sibling_replay.training.tabular.rules import rule_of
+from sibling_replay.training.tabular.rules import counts_outcomes, rule_of
 
 CHUNK_STEPS = 20_000  # steps per compiled call, under a second; does not change results
 
@@ -68,7 +74,13 @@ def train_tabular(
     called after sampling and before the update; it must leave the run as it is. What it returns
     becomes the columns of `RunResult.diagnostics`, beside the step.
     """
+    if config.diagnostics_every > 0 and config.n_steps > 1 and observe is measure:
+        raise ValueError(
+            f"the paper's diagnostics are of single steps: with n_steps={config.n_steps} leave "
+            "diagnostics_every at 0"
+        )
     run, draws = new_run(config, dtype)
+    lent = Lent(run)
     rows = []
     every = config.diagnostics_every
     step = 0
@@ -76,11 +88,11 @@ def train_tabular(
         stop = min(step + chunk_steps, config.steps)
         if every > 0:
             stop = min(stop, (step // every + 1) * every)
-        advance(run, draws, stop, every > 0 and stop % every == 0)
+        advance(lent, draws, stop, every > 0 and stop % every == 0)
         step = stop
         if run.clock["paused"][0]:
             rows.append({"step": step, **observe(run)})
-    advance(run, draws, config.steps, False)  # the rest of the last step, if it was paused
+    advance(lent, draws, config.steps, False)  # the rest of the last step, if it was paused
     return result_of(run, config, rows)
 
 
@@ -116,12 +128,18 @@ def new_run(config: TabularConfig, dtype: DTypeLike = np.float32) -> tuple[Tabul
     rule = rule_of(strategy)
     if rule is None:
         raise ValueError(f"the compiled trainer cannot carry out {strategy}")
+    if config.n_steps > 1 and counts_outcomes(rule):
+        raise ValueError(
+            f"{strategy} goes by the counts of a group's outcomes, which the compiled trainer has "
+            f"of single steps only, not of n_steps={config.n_steps}"
+        )
     batch = new_batch(config.batch_size, rule, width, dtype)
     most_evaluations = config.steps // config.eval_every_episodes + 1
     run = TabularRun(
         settings=Settings(
             rule=rule,
             loss=loss_named(config.loss),
+            n_steps=config.n_steps,
             steps=config.steps,
             updates_a_step=config.updates_a_step,
             learning_starts=config.learning_starts,
@@ -133,14 +151,16 @@ def new_run(config: TabularConfig, dtype: DTypeLike = np.float32) -> tuple[Tabul
             epsilon_decay_steps=config.epsilon_decay_steps,
             eval_episodes=config.eval_episodes,
             eval_interval=config.eval_every_episodes,
-            alpha=strategy.alpha,
-            epsilon=0.0 if rule.recipe.floor else strategy.epsilon,
+            alpha=float(strategy.alpha),
+            epsilon=0.0 if rule.recipe.floor else float(strategy.epsilon),
             beta_start=float(config.beta_start),
             beta_end=float(config.beta_end),
             beta_updates=config.beta_updates,
         ),
         world=_world(model, n_groups, width),
-        outcomes=outcome_tables(model, config.gamma, dtype),
+        outcomes=outcome_tables(model, config.gamma, dtype)
+        if config.n_steps == 1
+        else outcomes_by_slot(config.n_steps, config.capacity, config.gamma, dtype),
         network=new_network(
             initial_layers(rng.init, sizes), batch.slots.size + batch.outcomes.size, dtype
         ),

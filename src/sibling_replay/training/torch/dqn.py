@@ -57,11 +57,12 @@ class DoubleDQN:
         if isinstance(observation_space, spaces.Discrete):
             n = int(observation_space.n)
             self._one_hot = torch.eye(n, dtype=self.dtype, device=device)
+            self._first = int(observation_space.start)
 
     def features(self, obs: Any) -> Tensor:
         """A batch of observations as the network takes it."""
         if self._one_hot is not None:
-            return self._one_hot[self._tensor(obs)]
+            return self._one_hot[self._tensor(obs) - self._first]
         return self._tensor(obs).to(self.dtype)
 
     def _tensor(self, array: Any) -> Tensor:

@@ -111,8 +111,18 @@ def set_up(
             gamma=config.gamma,
             learning_rate=config.learning_rate,
             grad_clip=config.grad_clip,
+            loss=config.loss,
+            n_steps=config.n_steps,
         ),
-        buffer=ReplayBuffer.for_env(env, config.capacity, strategy, key=key, seed=rng.replay),
+        buffer=ReplayBuffer.for_env(
+            env,
+            config.capacity,
+            strategy,
+            key=key,
+            seed=rng.replay,
+            n_steps=config.n_steps,
+            gamma=config.gamma,
+        ),
         explore=rng.explore,
         seed=int(rng.env.integers(SEED_BOUND)),
         eval_seed=int(rng.eval.integers(SEED_BOUND)),
@@ -168,7 +178,7 @@ def train_reference(
     for step in setup.steps(config):
         ended = step.transition.ended
         episodes += ended
-        updates += step.batch is not None
+        updates = step.updates
         due = ended and episodes % config.eval_every_episodes == 0
         if due or step.number == config.steps:
             scores = evaluate(setup.eval_env, setup.learner, config.eval_episodes, is_success, seed)
