@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -11,7 +12,7 @@ import pytest
 from sibling_replay.running import store
 from sibling_replay.running.runs import Run
 from sibling_replay.studies import study_named
-from sibling_replay.studies.rivals import tables
+from sibling_replay.studies.rivals import sensitivity, tables
 from sibling_replay.studies.rivals.declared import (
     BY_NAME,
     CONTENDERS,
@@ -21,22 +22,27 @@ from sibling_replay.studies.rivals.declared import (
     PAPER_ENVS,
     STOCHASTIC,
     TAILS,
+    contender_config,
     main_runs,
     rate_runs,
 )
 from sibling_replay.studies.rivals.scores import Scores
-from sibling_replay.studies.rivals.study import BenchJob, chosen_rates
+from sibling_replay.studies.rivals.study import BenchJob, chosen_rates, stored_rates
 from sibling_replay.studies.rivals.verdicts import above_everywhere, advice, judged
-from sibling_replay.studies.study import Choice
+from sibling_replay.studies.study import Choice, Source
 from sibling_replay.training.config import TabularConfig
 from sibling_replay.training.results import RunResult
 from sibling_replay.training.tabular.bench_measure import outcome_tilt
-from sibling_replay.training.tabular.trainer import tabular_model
+from sibling_replay.training.tabular.trainer import new_run, tabular_model
 
 STUDY = study_named("rivals")
 
 
 def row(run: Run, score: float, tilt: float = 0.1) -> pl.DataFrame:
+    return store.to_row(run, result(run, score, tilt))
+
+
+def result(run: Run, score: float, tilt: float = 0.1) -> RunResult:
     """A run whose curve is flat."""
     config = run.config
     step = np.array([config.steps // 2, config.steps])
@@ -45,7 +51,7 @@ def row(run: Run, score: float, tilt: float = 0.1) -> pl.DataFrame:
         "step": step, "tilt": flat * 0 + tilt, "entropy": flat * 0 + 0.5,
         "value_error": flat * 0 + 2.0,
     }  # fmt: skip
-    return store.to_row(run, RunResult(config, step, step, flat, flat * 0, 1, 1, diagnostics))
+    return RunResult(config, step, step, flat, flat * 0, 1, 1, diagnostics)
 
 
 def frame(above: Callable[[str, str, np.random.Generator], float]) -> pl.DataFrame:
@@ -143,10 +149,31 @@ def test_verdicts_and_advice_on_known_rows(known_rows: pl.DataFrame) -> None:
     assert found["H3"].gain.value == pytest.approx(-1.0, abs=0.4)
     assert found["H4"].gain.value == pytest.approx(0.3, abs=0.15)
     assert "AVG-uniform" not in above_everywhere(scores)
+    assert found["H1"].gain.above == len(STOCHASTIC) and 0.6 < found["H1"].gain.median < 1.4
     said = {each.situation: each for each in advice(scores)}
     assert said["stochastic, none rare and large"].contender == "AVG-uniform"
     assert set(said["stochastic, none rare and large"].better) == {"AVG-uniform", "CV"}
     assert said["deterministic"].better == ()
+
+
+def test_half_of_a_loss_is_not_kept() -> None:
+    """Where averages lose, to lose less is not to keep half of a gain."""
+    loses = {"AVG-uniform": -2.0, "CV": -0.5, "DDQN-2updates": 1.0}
+    scores = Scores(frame(lambda name, env, rng: loses.get(name, 0.0) + 0.1 * rng.normal()))
+    fourth = judged(scores)[-1]
+    assert fourth.name == "H4" and fourth.p < 0.01 and not fourth.asked and not fourth.holds
+    assert above_everywhere(scores) == ("DDQN-2updates",)  # a control is a contender, too
+
+
+def test_rates_are_chosen_from_the_studys_own_runs(tmp_path: Path) -> None:
+    chosen = Choice(envs=("Chain",), methods=("DDQN",), out=tmp_path)
+    smoke = Choice(envs=("Chain",), methods=("DDQN",), settings={"steps": 1_000})
+    for run in (*rate_runs(chosen), *rate_runs(smoke)):
+        assert isinstance(run.config, TabularConfig)
+        low, short = run.config.learning_rate < 1e-3, run.config.steps == 1_000
+        store.save_run(tmp_path, run, result(run, 9.0 if short and not low else float(low)))
+    source = Source(tmp_path, collected=False)
+    assert stored_rates(source) == pytest.approx({("Chain", "DDQN"): 1e-3 / 3})
 
 
 def test_tables_and_figures_of_known_rows(
@@ -191,3 +218,53 @@ def test_tilt_of_known_counts() -> None:
     replayed = np.array([5.0, 5.0, 15.0, 15.0])
     assert outcome_tilt(np.stack([came, replayed]), 2) == pytest.approx(0.4 * 10 / 40)
     assert np.isnan(outcome_tilt(np.stack([came, came * 0]), 2))
+
+
+def test_the_five_best_are_varied_once_the_bench_is_whole(
+    known_rows: pl.DataFrame, tmp_path: Path
+) -> None:
+    """On known rows, AVG-uniform, CV and SAMPLE among them; before that, a sentence and no run."""
+    study = study_named("rivals-sensitivity")
+    assert [*study.stages(Choice(out=tmp_path))] == [
+        f"`rivals` is not whole in {tmp_path}: which are the five best is not known yet"
+    ]
+    assert sensitivity.best(known_rows.filter(pl.col("seed") < 1019)) == ()
+    names = sensitivity.best(known_rows)
+    assert len(names) == 5 and {"AVG-uniform", "CV", "SAMPLE"} <= set(names)
+    runs = sensitivity.sensitivity_runs(Choice(), names, {("Chain", "CV"): 0.5})
+    assert len({run.id for run in runs}) == len(runs)
+    assert {run.config.seed for run in runs} == set(range(1020, 1025))
+    rates = {run.config.learning_rate for run in runs if "Chain/CV/CV" in run.id}
+    assert rates == {0.5}
+    exponents = {run.config.alpha for run in runs if run.config.method == "AVG"}
+    assert exponents == set(sensitivity.ALPHAS)
+    for run in runs:  # beta rises over as many steps, however many updates these have
+        assert isinstance(run.config, TabularConfig)
+        assert run.config.updates_a_step in (1, 2, 4)
+        usual = contender_config(run.config.env, BY_NAME["DDQN"], 0).beta_updates
+        assert run.config.beta_updates == usual * run.config.updates_a_step
+    for contender in CONTENDERS:  # every variant can be run
+        for each in sensitivity.variants(contender):
+            new_run(contender_config("Chain", each, 0))
+
+
+def test_the_sensitivity_table_on_known_rows(known_rows: pl.DataFrame) -> None:
+    names = ("CV", "SAMPLE")
+    found = pl.concat(
+        [
+            row(run, run.config.seed + run.config.alpha * (run.config.method == "SAMPLE"))
+            for run in sensitivity.sensitivity_runs(Choice(), names)
+        ],
+        how="diagonal_relaxed",
+    )
+    cells = {
+        (r["contender"], r["metric"]): float(r["ours"].split()[0])
+        for r in sensitivity.rows(found, known_rows)
+    }
+    assert cells["CV", "as it is"] == cells["DDQN", "updates=4"] == 0.0
+    assert cells["SAMPLE", "alpha=1.0"] > cells["SAMPLE", "as it is"] > cells["SAMPLE", "alpha=0.3"]
+    assert ("CV", "alpha=0.3") not in cells and ("PER", "as it is") not in cells
+    assert sensitivity.rows(found.filter(pl.col("seed") < 1024), known_rows) == []
+    needs = sensitivity.BestNeeds()
+    gap = needs.gap({"rivals": known_rows, "rivals-sensitivity": found})
+    assert gap is not None and gap.command == "sibling-replay reproduce rivals-sensitivity"

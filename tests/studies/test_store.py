@@ -77,6 +77,18 @@ def test_collected_study_is_the_same_rows(tmp_path):
     assert target.read_bytes() == first
 
 
+def test_collecting_a_part_loses_nothing(tmp_path):
+    """Runs come from several machines, and as they are done."""
+    save(tmp_path / "here", RUNS[:2])
+    save(tmp_path / "there", RUNS[1:])
+    save(tmp_path / "all")
+    target, whole = tmp_path / "results" / "grid.parquet", tmp_path / "whole.parquet"
+    assert store.collect_runs(tmp_path / "here", "grid", target) == 2
+    assert store.collect_runs(tmp_path / "there", "grid", target) == len(RUNS)
+    store.collect_runs(tmp_path / "all", "grid", whole)
+    assert target.read_bytes() == whole.read_bytes()
+
+
 def test_no_runs_is_an_error(tmp_path):
     with pytest.raises(store.StoreError, match="no finished runs below"):
         store.load_runs(tmp_path)

@@ -18,12 +18,23 @@ from sibling_replay.artefacts.statistics import CONFIDENCE, F64, RESAMPLES, Inte
 
 
 class Gain(NamedTuple):
-    """With its 95 % interval, and p of the hypothesis that it is not above `beyond`."""
+    """With its 95 % interval, and p of the hypothesis that it is not above zero."""
 
     value: float
     low: float
     high: float
     p: float
+    by_task: tuple[float, ...]  # whose mean the value is
+
+    @property
+    def above(self) -> int:
+        """In how many environments it is above zero."""
+        return sum(each > 0.0 for each in self.by_task)
+
+    @property
+    def median(self) -> float:
+        """Over environments: the mean may be the work of one whose unit is small."""
+        return float(np.median(self.by_task))
 
     @property
     def interval(self) -> Interval:
@@ -61,7 +72,8 @@ def gain(
     tail = 100 * (1.0 - CONFIDENCE) / 2
     low, high = np.percentile(found, [tail, 100 - tail])
     p = (1 + np.count_nonzero(found <= 0.0)) / (RESAMPLES + 1)
-    return Gain(float(apart.mean()), float(low), float(high), float(p))
+    by_task = tuple(apart.mean(axis=0).tolist())
+    return Gain(float(apart.mean()), float(low), float(high), float(p), by_task)
 
 
 def holm(p: Mapping[str, float]) -> dict[str, float]:

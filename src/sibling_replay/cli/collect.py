@@ -11,7 +11,8 @@ from sibling_replay.studies import study_named
 
 
 def collect(name: AnyStudy, runs: Runs = Path("runs"), results: Path = Path("results")) -> int:
-    """Put a study's finished runs into one compact file, results/<study>.parquet, for committing.
+    """Put a study's finished runs into one compact file, results/<study>.parquet, for committing,
+    beside those that it holds already.
 
     Args:
         results: Directory of the collected file.

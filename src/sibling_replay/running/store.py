@@ -307,8 +307,12 @@ def as_bytes(frame: pl.DataFrame, suffix: str) -> bytes:
 
 
 def collect_runs(root: Path, study: str, target: Path) -> int:
-    """Put a study's finished runs into one file, fit for committing; returns how many."""
+    """Put a study's finished runs into one file, fit for committing, beside those that it holds
+    already; returns how many there are then. A run that is in both is taken from the directory."""
     frame = _load_written(root, [study])
+    if target.is_file():
+        before = _load_written(target, [study])
+        frame = _stack([before.filter(~pl.col("run").is_in(frame["run"].to_list())), frame])
     _write(target, frame, level=19)
     return frame.height
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sibling_replay.running.jobs import JobFunction
 from sibling_replay.running.runs import Run
+from sibling_replay.studies import study_named
 from sibling_replay.studies.rivals.declared import (
     NAME,
     RATE_NAME,
@@ -46,7 +47,14 @@ def _optimal(env: str, gamma: float) -> NDArray[np.float64]:
     return optimal_values(tabular_model(env), gamma)
 
 
-class RateStudy(Study):
+class BenchStudy(Study):
+    """Runs that are measured as the bench does."""
+
+    def job(self, choice: Choice) -> JobFunction:
+        return BenchJob()
+
+
+class RateStudy(BenchStudy):
     """Three learning rates of every contender in every environment."""
 
     name = RATE_NAME
@@ -55,11 +63,8 @@ class RateStudy(Study):
     def runs(self, choice: Choice) -> tuple[Run, ...]:
         return rate_runs(choice)
 
-    def job(self, choice: Choice) -> JobFunction:
-        return BenchJob()
 
-
-class RivalStudy(Study):
+class RivalStudy(BenchStudy):
     """Twenty seeds of every contender in every environment, after the rates are chosen."""
 
     name = NAME
@@ -72,20 +77,22 @@ class RivalStudy(Study):
     def runs(self, choice: Choice) -> tuple[Run, ...]:
         return main_runs(choice)
 
-    def job(self, choice: Choice) -> JobFunction:
-        return BenchJob()
-
     def stages(self, choice: Choice) -> Iterator[str | Stage]:
         """Rates are chosen on seeds of their own, whatever seeds are asked for."""
         trials = Choice(out=choice.out, envs=choice.envs, methods=choice.methods)
         yield Stage(RATE_NAME, rate_runs(trials), self.job(choice))
-        rates = chosen_rates(Source(choice.out, collected=False).runs(RATE_NAME))
+        rates = stored_rates(Source(choice.out, collected=False))
         runs = main_runs(choice, rates)
         yield from self._others_mentioned(runs)
         yield Stage(NAME, runs, self.job(choice))
 
     def frames(self, source: Source) -> dict[str, pl.DataFrame]:
         return {**super().frames(source), RATE_NAME: source.runs(RATE_NAME)}
+
+
+def stored_rates(source: Source) -> Rates:
+    """Chosen from the study's own runs: others with seeds or settings of one's own may be there."""
+    return chosen_rates(study_named(RATE_NAME).compared(source.runs(RATE_NAME)))
 
 
 def chosen_rates(frame: pl.DataFrame) -> Rates:

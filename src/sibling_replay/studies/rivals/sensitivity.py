@@ -1,0 +1,203 @@
+"""How much the best of the bench hang on their settings. Declared before the first run.
+
+The five contenders of largest gain over DDQN over all environments of `rivals` (controls aside),
+each with other exponents alpha (where its rule has one in tables) and with two and four updates a
+step, one change at a time (beta rises over as many steps as before); and DDQN with two and four
+updates. Six environments, one or two of
+every situation, seeds 1020-1024, used nowhere before; learning rates as `rivals` chose them.
+
+Descriptive: the mean over environments of AUC minus that of plain DDQN on the same seeds, in units
+of the standard deviation DDQN has over the twenty seeds of `rivals` there, with its standard error
+over seeds. No test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from sibling_replay.artefacts.entries import Frames, Gap, Section, TableEntry
+from sibling_replay.artefacts.layout import Count, Shape, Table, number, texts
+from sibling_replay.artefacts.statistics import mean_se
+from sibling_replay.running.runs import Run
+from sibling_replay.studies import study_named
+from sibling_replay.studies.rivals.declared import (
+    BY_NAME,
+    ENVS,
+    NO_RATES,
+    Contender,
+    Rates,
+    contender_run,
+)
+from sibling_replay.studies.rivals.declared import NAME as MAIN
+from sibling_replay.studies.rivals.scores import Scores, with_contender
+from sibling_replay.studies.rivals.study import BenchStudy, stored_rates
+from sibling_replay.studies.rivals.verdicts import BASE, CONTROLS
+from sibling_replay.studies.study import Choice, Source, Stage
+
+NAME = "rivals-sensitivity"
+SEEDS = range(1020, 1025)
+BEST = 5
+ALPHAS = (0.0, 0.3, 0.6, 1.0)
+UPDATES = (2, 4)
+SIX = (
+    "OutlierBandit",
+    "FrozenLake-v1,map_name=4x4,reward_noise=tail-5",
+    "NoisyGridworld",
+    "FrozenLake-v1,map_name=4x4",
+    "Chain",
+    "FickleTaxi",
+)
+# Uniform by rule, or with alpha 0 alone in tables.
+NO_ALPHA = ("PAL", "LABER", "SER", "CV", "CER", "AGE", "DDQN-3step")
+
+
+def variants(contender: Contender) -> tuple[Contender, ...]:
+    """As it is, and with each change by itself; names of runs say which."""
+    own: dict[str, Any] = dict(contender.settings)
+    found = [contender]
+    if contender.name not in (*NO_ALPHA, *CONTROLS):
+        others = [alpha for alpha in ALPHAS if alpha != own["alpha"]]
+        found += [
+            replace(contender, name=f"{contender.name},alpha={a}", settings={**own, "alpha": a})
+            for a in others
+        ]
+    return (
+        *found,
+        *(
+            replace(contender, name=f"{contender.name},updates={n}",
+                    settings={**own, "updates_a_step": n})
+            for n in UPDATES
+        ),
+    )  # fmt: skip
+
+
+def sensitivity_runs(
+    choice: Choice, names: Sequence[str] = tuple(BY_NAME), rates: Rates = NO_RATES
+) -> tuple[Run, ...]:
+    """Of DDQN and these contenders."""
+    wanted = [name for name in BY_NAME if name == BASE or (name in names and name not in CONTROLS)]
+    found = []
+    for seed in choice.seeds or SEEDS:
+        for env in SIX:
+            for name in wanted:
+                rate = rates.get((env, name))
+                for each in variants(BY_NAME[name]):
+                    found.append(contender_run(NAME, env, each, seed, rate, choice))
+    return tuple(found)
+
+
+def best(frame: pl.DataFrame) -> tuple[str, ...]:
+    """The five of largest mean gain over all environments; none before all runs are there."""
+    scores = Scores(frame)
+    base = scores.of(BASE, ENVS)
+    if base is None or len(scores.envs(*BY_NAME)) < len(ENVS):
+        return ()
+    gains = {}
+    for name in BY_NAME:
+        ours = scores.of(name, ENVS)
+        if name not in CONTROLS and ours is not None:
+            gains[name] = float(((ours - base) / base.std(axis=0, ddof=1)).mean())
+    return tuple(sorted(gains, key=lambda name: -gains[name])[:BEST])
+
+
+class SensitivityStudy(BenchStudy):
+    """What can be run is of every contender; what is run, of the five best."""
+
+    name = NAME
+    about = "alpha and updates a step of the five best of `rivals`, once that is whole"
+
+    def runs(self, choice: Choice) -> tuple[Run, ...]:
+        return sensitivity_runs(choice)
+
+    def stages(self, choice: Choice) -> Iterator[str | Stage]:
+        source = Source(choice.out, collected=False)
+        names = best(study_named(MAIN).compared(source.runs(MAIN)))
+        if not names:
+            yield f"`{MAIN}` is not whole in {choice.out}: which are the five best is not known yet"
+            return
+        yield f"the five best of `{MAIN}`: {', '.join(names)}"
+        runs = sensitivity_runs(choice, names, stored_rates(source))
+        yield Stage(NAME, runs, self.job(choice))
+
+    def frames(self, source: Source) -> dict[str, pl.DataFrame]:
+        return super().frames(source) | study_named(MAIN).frames(source)
+
+
+class BestNeeds:
+    """The runs of the five best, whichever they are."""
+
+    study = NAME
+
+    def gap(self, frames: Frames) -> Gap | None:
+        names = best(frames[MAIN])
+        if not names:
+            said = "the bench is not whole: which are the five best is not known yet"
+            return Gap((said,), f"sibling-replay reproduce {MAIN}", everything=True)
+        wanted = {run.id for run in sensitivity_runs(Choice(), names)}
+        done = len(wanted & set(frames[NAME]["run"]))
+        if done == len(wanted):
+            return None
+        said = f"{done} of {len(wanted)} runs of {', '.join(names)}"
+        return Gap((said,), f"sibling-replay reproduce {NAME}", everything=done == 0)
+
+
+def rows(frame: pl.DataFrame, main: pl.DataFrame) -> list[dict[str, str]]:
+    """A contender a row, a change a column; only cells whose seeds and environments are whole."""
+    units = Scores(main).of(BASE, SIX)
+    if units is None or frame.is_empty():
+        return []
+    spread = units.std(axis=0, ddof=1)
+    named = with_contender(frame)
+    base = _matrix(named, BASE)
+    if base is None:
+        return []
+    found = []
+    for name in BY_NAME:
+        for each in variants(BY_NAME[name]):
+            ours = _matrix(named, each.name)
+            if ours is None or each.name == BASE:
+                continue
+            mean, error = mean_se(((ours - base) / spread).mean(axis=1))
+            _, _, change = each.name.partition(",")
+            keys = {"contender": name, "metric": change or "as it is", "paper": ""}
+            found.append(keys | {"ours": f"{number(mean, 2, sign=True)} ± {number(error, 2)}"})
+    return found
+
+
+def _matrix(named: pl.DataFrame, contender: str) -> Any:
+    """AUC [seeds, environments]; None unless all are there."""
+    columns = []
+    for env in SIX:
+        runs = named.filter(contender=contender, env=env).sort("seed")
+        if runs["seed"].to_list() != list(SEEDS):
+            return None
+        columns.append(runs["auc_return"].to_numpy())
+    return np.stack(columns, axis=1)
+
+
+def _table(frames: Frames) -> tuple[Table, Count]:
+    return texts(rows(frames[NAME], frames[MAIN]), Shape(rows=("contender",))), Count()
+
+
+SensitivityStudy.sections = (
+    Section(
+        NAME,
+        "How much the best hang on their settings",
+        "The five contenders of largest gain on the bench, with other exponents and with more "
+        "updates a step, one change at a time.",
+        (
+            TableEntry(
+                "rivals-sensitivity-results", "Not in the paper", "Alpha and updates a step",
+                "Mean over six environments of AUC minus plain DDQN's on the same seeds "
+                "(1020-1024), in DDQN's standard deviations over seeds, ± standard error over "
+                "seeds.",
+                BestNeeds(), _table,
+            ),
+        ),
+    ),
+)  # fmt: skip
