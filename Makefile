@@ -139,11 +139,13 @@ $(HOSTS:%=test-%): test-%: $(VENV)-%/installed
 
 # The table of what works where, written anew by the tests that show it.
 works: export WRITE_WORKS = 1
-works: install $(VENV)-sb3/installed $(VENV)-tianshou/installed
+works: install $(HOSTS:%=$(VENV)-%/installed)
 	$(BIN)/python -m pytest tests/test_works.py
 	$(VENV)-sb3/bin/python -m pytest tests/integrations/sb3/test_sb3_works.py
 	$(VENV)-tianshou/bin/python -m pytest tests/integrations/tianshou/test_tianshou_works.py \
 		tests/integrations/tianshou/test_tianshou_control.py
+	$(VENV)-torchrl/bin/python -m pytest tests/integrations/torchrl/test_torchrl_works.py
+	$(VENV)-rllib/bin/python -m pytest tests/integrations/rllib/test_rllib_works.py
 
 golden: install
 	$(BIN)/python tests/golden/record.py compare

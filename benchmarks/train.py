@@ -4,6 +4,8 @@ One core, one process, FrozenLake-H100/H300 with the paper's settings. Whole run
 draw, update, refresh, and the evaluations when they are due) are cut into pieces, and a piece of
 every contestant is timed in turn, so that whatever else the machine does hits all of them alike.
 
+The second table is of every contender of the bench (`sibling_replay.studies.rivals`) beside PER.
+
 The floor is three 64x64x64 float32 products (BLAS) and one Adam pass over as many parameters as the
 network has: what one update would cost if nothing else did. The torch trainer is timed without its
 evaluations, which flatters it.
@@ -32,8 +34,10 @@ import numpy as np
 import torch
 from numba import njit
 
+from sibling_replay.studies.rivals.declared import CONTENDERS, contender_config
 from sibling_replay.training.adam import adam_pass
-from sibling_replay.training.config import paper_config
+from sibling_replay.training.config import TabularConfig, paper_config
+from sibling_replay.training.tabular.lent import Lent
 from sibling_replay.training.tabular.loop import advance
 from sibling_replay.training.tabular.trainer import new_run
 from sibling_replay.training.torch.reference import set_up
@@ -51,6 +55,11 @@ WIDTH = 64
 OVER_FLOOR = 2.0
 OVER_TORCH = 20.0
 SAMPLE_OVER_PER = 1.3
+OVER_PER = 2.5  # of every contender of the bench, but for those that do more by their rule:
+BY_NATURE = {
+    "DDQN-2updates": "two updates a step",
+    "LABER": "values and targets of four times the batch",
+}
 
 Piece = Callable[[], int]  # does some steps and returns how many
 
@@ -80,14 +89,14 @@ def floor_piece(n_parameters: int) -> Piece:
     return piece
 
 
-def compiled_piece(method: str, steps: int) -> tuple[Piece, int]:
+def compiled_piece(config: TabularConfig) -> tuple[Piece, int]:
     """A piece of a whole run, and the number of its network's parameters."""
-    run, draws = new_run(paper_config(ENV, method, SEED, steps=steps))
-    size = steps // PIECES
+    run, draws = new_run(config)
+    lent, size = Lent(run), config.steps // PIECES
     ends = itertools.count(size, size)
 
     def piece() -> int:
-        advance(run, draws, next(ends), False)
+        advance(lent, draws, next(ends), False)
         return size
 
     return piece, run.network.theta.size
@@ -110,10 +119,15 @@ def torch_piece(method: str) -> Piece:
 
 def measure(steps: int) -> dict[str, list[float]]:
     """CPU microseconds per step of every contestant in every piece."""
-    advance(*new_run(paper_config(ENV, "PER", 0, steps=6_000)), 6_000, False)  # compile
+    compiled_piece(paper_config(ENV, "PER", 0, steps=6_000))[0]()  # compile
     contestants: dict[str, Piece] = {}
     for method in METHODS:
-        contestants[method], n_parameters = compiled_piece(method, steps)
+        contestants[method], n_parameters = compiled_piece(
+            paper_config(ENV, method, SEED, steps=steps)
+        )
+    for each in CONTENDERS:
+        config = contender_config(ENV, each, SEED, steps=steps)
+        contestants[f"bench {each.name}"] = compiled_piece(config)[0]
     contestants = {"floor": floor_piece(n_parameters), **contestants}
     for method in TORCH_METHODS:
         contestants[f"torch {method}"] = torch_piece(method)
@@ -151,10 +165,26 @@ def report(times: dict[str, list[float]], steps: int) -> tuple[str, bool]:
     for method in TORCH_METHODS:
         value = mean[f"torch {method}"]
         lines.append(f"| torch {method}, without evaluations | {value:.0f} | | 1 x |")
+    lines += [
+        "",
+        "Every contender of the bench (`sibling-replay reproduce rivals`):",
+        "",
+        "| contender | what it does | us per step | of PER's | more by its rule |",
+        "|---|---|---:|---:|---|",
+    ]
+    per = mean["bench PER"]
+    for each in CONTENDERS:
+        value, why = mean[f"bench {each.name}"], BY_NATURE.get(each.name, "")
+        lines.append(f"| {each.name} | {each.words} | {value:.1f} | {value / per:.2f} | {why} |")
     checks = [(f"{m} over the floor", mean[m] / mean["floor"], "<=", OVER_FLOOR) for m in METHODS]
     checks += [
         (f"torch over compiled, {m}", mean[f"torch {m}"] / mean[m], ">=", OVER_TORCH)
         for m in TORCH_METHODS
+    ]
+    checks += [
+        (f"{each.name} over PER", mean[f"bench {each.name}"] / per, "<=", OVER_PER)
+        for each in CONTENDERS
+        if each.name not in BY_NATURE
     ]
     low, high = sorted((mean["PER"], mean["SAMPLE"]))
     checks.append(("PER and SAMPLE, larger over smaller", high / low, "<=", SAMPLE_OVER_PER))

@@ -6,11 +6,17 @@ import sys
 from pathlib import Path
 from unittest import mock
 
+import numpy as np
 import polars as pl
 import pytest
 
+from sibling_replay.running import store
+from sibling_replay.studies import study_named
+from sibling_replay.studies.keys import declared as keys_declared
+from sibling_replay.studies.keys import tables as keys_tables
 from sibling_replay.studies.minatar import tables as minatar_tables
 from sibling_replay.studies.minatar.encoders import no_support
+from sibling_replay.studies.study import Source
 from support.minatar_frames import encoder_row, row, scored, stack
 
 ROOT = Path(__file__).parent.parent
@@ -34,6 +40,39 @@ def test_pages_show_the_committed_results(page: str) -> None:
     shown = [name for name in contents if f"<!-- {name} -->" in text]
     assert {"main comparison", "speed"} <= set(shown), "no block of results on this page"
     assert write_results.fill(text, contents) == text, "run python docs/write_results.py"
+
+
+def test_figures_in_sentences_are_those_of_the_committed_results() -> None:
+    """What the study of key maps found, where it is told in words."""
+    frame = store.load_runs(ROOT / "results" / "keys.parquet")
+    told = {row["hypothesis"][:2] + row["env"]: row["ours"] for row in keys_tables.verdicts(frame)
+            if row["metric"] == "evidence"}  # fmt: skip
+    readme, keys, beyond = (
+        " ".join((ROOT / page).read_text().split())
+        for page in ("README.md", "docs/use/keys.md", "docs/reproduce/beyond.md")
+    )
+    for page in (readme, keys):
+        assert told["H1CartPole-v1"] in page and told["H1Acrobot-v1"] in page
+    ratios = [
+        np.mean(keys_tables.late_ratio(keys_tables.of_replay(cell, replay)))
+        for env in ("CartPole-v1", "Acrobot-v1")
+        for cell in [frame.filter(env=env, condition="mp-tail")]
+        for replay in (keys_declared.PER, keys_declared.AUTO)
+    ]
+    per_cart, auto_cart, per_acrobot, auto_acrobot = ratios
+    per = f"{per_cart:.1f} times as often as they are stored in CartPole and {per_acrobot:.1f}"
+    assert per in keys and f"`Auto` {auto_cart:.2f} and {auto_acrobot:.2f} times" in keys
+    per = f"the rare outcome {per_cart:.1f} times (CartPole) and {per_acrobot:.1f} times (Acrobot)"
+    assert per in beyond and f"`Auto` {auto_cart:.2f} and {auto_acrobot:.2f} times" in beyond
+    frames = study_named("keys").frames(Source(ROOT / "results", collected=True))
+    pixels = keys_tables.pixel_rows(frames[keys_tables.PIXEL_FRAME])
+    aucs = {
+        name: np.mean([float(r["ours"]) for r in pixels
+                       if r["metric"] == "AUC return" and name in r["replay"]])
+        for name in ("kmeans", "VQ-VAE", "PER")
+    }  # fmt: skip
+    assert f"has an AUC of {aucs['kmeans']:.1f} and PER {aucs['PER']:.1f}" in keys
+    assert f"AUC {aucs['kmeans']:.1f} beside {aucs['VQ-VAE']:.1f}" in beyond
 
 
 def test_minatar_is_written_as_far_as_there_are_results(tmp_path: Path) -> None:

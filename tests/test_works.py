@@ -9,6 +9,10 @@ from gymnasium import spaces
 
 from sibling_replay import ReplayBuffer
 from sibling_replay.training import DQN
+from sibling_replay.training.config import paper_config
+from sibling_replay.training.tabular.lent import Lent
+from sibling_replay.training.tabular.loop import advance
+from sibling_replay.training.tabular.trainer import new_run
 from support.works import PAGE, check_row, header, learnt
 
 
@@ -103,6 +107,26 @@ def test_dqn(learner):
     if learner == "torch":
         pytest.importorskip("torch")
     check_row(f"`training.DQN`, {learner}", trainer(learner))
+
+
+METHODS = {"Uniform": "DDQN", "Prioritized": "PER", "RankBased": "RANK",
+           "SiblingSample": "SAMPLE", "SiblingModel": "MODEL", "SiblingAverage": "AVG"}  # fmt: skip
+
+
+def in_tables(strategy, variant):
+    """An environment that it plays by itself, of numbered states."""
+    n_steps = 3 if variant == "N" else 1
+    config = paper_config(
+        "TwoChains", METHODS[strategy.name], 0, steps=300, learning_starts=100, n_steps=n_steps
+    )
+    run, draws = new_run(config)
+    before = run.network.theta.copy()
+    advance(Lent(run), draws, config.steps, False)
+    learnt(before, run.network.theta)
+
+
+def test_the_trainer_of_tables():
+    check_row("trainer of tables", in_tables, "1N")
 
 
 def test_the_table_has_a_column_for_every_strategy():
