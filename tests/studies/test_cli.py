@@ -64,6 +64,12 @@ def test_reproduce_status_collect_table(tmp_path, capsys, faked):
     assert run("table", "exact", "--runs", str(results / "exact.parquet")) == 0
     assert capsys.readouterr().out == from_runs
 
+    again = str(tmp_path / "again")
+    back = ("collect", "exact", "--runs", again, "--results", str(results), "--back")
+    assert run(*back) == 0 and "6 runs of" in capsys.readouterr().out
+    assert run("reproduce", "exact", *some, "--runs", again) == 0
+    assert "0 done, 6 already there, 0 failed" in capsys.readouterr().out
+
 
 def test_names_are_taken_in_any_case(tmp_path, faked):
     some = ("--env", "twochains", "FROZENLAKE-h50", "--method", "per", "Avg-G2", "--seeds", "3")

@@ -89,6 +89,23 @@ def test_collecting_a_part_loses_nothing(tmp_path):
     assert target.read_bytes() == whole.read_bytes()
 
 
+def test_collected_runs_are_laid_out_again(tmp_path):
+    """So that a study goes on from them: all of them count as done, none is written over."""
+    runs, target = tmp_path / "runs", tmp_path / "grid.parquet"
+    kept, *_ = save(runs)
+    store.collect_runs(runs, "grid", target)
+    for path in runs.rglob("*.parquet"):
+        if path != kept:
+            path.unlink()
+    before = kept.stat().st_mtime_ns
+    assert store.lay_out_runs(target, "grid", runs) == len(RUNS) - 1
+    assert store.check_finished(runs, RUNS) == {run.id for run in RUNS}
+    assert store.load_runs(runs).equals(store.load_runs(target))
+    assert kept.stat().st_mtime_ns == before and store.lay_out_runs(target, "grid", runs) == 0
+    with pytest.raises(store.StoreError, match=r"no collected file .*other\.parquet"):
+        store.lay_out_runs(tmp_path / "other.parquet", "grid", runs)
+
+
 def test_no_runs_is_an_error(tmp_path):
     with pytest.raises(store.StoreError, match="no finished runs below"):
         store.load_runs(tmp_path)

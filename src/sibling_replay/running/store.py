@@ -317,6 +317,21 @@ def collect_runs(root: Path, study: str, target: Path) -> int:
     return frame.height
 
 
+def lay_out_runs(source: Path, study: str, root: Path) -> int:
+    """The reverse of `collect_runs`: each run of a collected file in its place below `root`, unless
+    it is there already; returns how many were written."""
+    if not source.is_file():
+        raise StoreError(f"there is no collected file {source}")
+    frame = _load_written(source, [study])
+    written = 0
+    for row in frame.iter_slices(1):
+        path = run_path(root, row["run"][0])
+        if not path.exists():
+            _write(path, row.select(column for column in row if column.null_count() == 0))
+            written += 1
+    return written
+
+
 def _stack(frames: list[pl.DataFrame]) -> pl.DataFrame:
     """Rows below each other; a diagnostic that some runs lack is null there."""
     frame = pl.concat(frames, how="diagonal")
