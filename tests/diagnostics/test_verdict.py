@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
-from sibling_replay.diagnostics import RULES, examine_transitions, judge, summarize
+from sibling_replay import Prioritized, ReplayBuffer, Uniform
+from sibling_replay.diagnostics import RULES, examine, examine_transitions, judge, summarize
 
 
 def summary(**changes):
+    """Of a buffer that PER distorts in nothing, though its masses are said to differ."""
     ones = np.ones(4)
     columns = {
         "obs": ones,
@@ -20,11 +23,27 @@ def summary(**changes):
         "terminated": ones == 1,
         "truncated": ones == 0,
     }
-    return replace(summarize(examine_transitions(columns, ones)), **changes)
+    return replace(summarize(examine_transitions(columns, ones)), equal_masses=False, **changes)
 
 
-def test_equal_masses_are_faithful():
+def test_no_priorities_are_no_praise_for_PER():
+    """As in a buffer of uniform replay, where nothing was ever refreshed."""
     assert judge(summary()).name == "faithful"
+    verdict = judge(replace(summary(), equal_masses=True))
+    assert verdict.name == "no priorities" and "says nothing about PER" in verdict.meaning
+    assert any(rule.startswith("no priorities:") for rule in RULES)
+
+
+def test_a_buffer_of_uniform_replay_has_none():
+    env = gym.make("FrozenLake-v1")
+    for strategy, expected in ((Uniform(), True), (Prioritized(), False)):
+        buffer = ReplayBuffer.for_env(env, 10, strategy, seed=0)
+        buffer.extend([0] * 4, [1] * 4, [0.0, 0.0, 1.0, 1.0], [4] * 4, [False] * 4, [False] * 4)
+        batch = buffer.sample(4)
+        buffer.update_priorities(batch, batch.reward - 0.2)
+        found = summarize(examine(buffer))
+        assert found.equal_masses == expected
+        assert (judge(found).name == "no priorities") == expected
 
 
 @pytest.mark.parametrize(

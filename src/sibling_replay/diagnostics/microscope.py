@@ -71,6 +71,7 @@ class Findings:
     batch_size: int
     prioritized_ess: float  # expected, of a minibatch of PER's
     sibling_ess: float  # of SAMPLE's
+    equal_masses: bool  # of all entries
 
     @property
     def entries(self) -> int:
@@ -181,6 +182,7 @@ def examine_transitions(
         sibling_ess=_ess(
             census.group_mass / census.group_count, census.group_probability, beta, batch_size
         ),
+        equal_masses=bool(mass.min() == mass.max()),
     )
 
 

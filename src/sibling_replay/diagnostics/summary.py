@@ -59,6 +59,7 @@ class Summary:
     sibling_ess: float
     beta: float
     rewards_as_targets: bool
+    equal_masses: bool  # of all entries: no priority was ever refreshed, or alpha is 0
 
 
 def summarize(findings: Findings) -> Summary:
@@ -110,6 +111,7 @@ def summarize(findings: Findings) -> Summary:
         sibling_ess=findings.sibling_ess,
         beta=findings.beta,
         rewards_as_targets=findings.rewards_as_targets,
+        equal_masses=findings.equal_masses,
     )
 
 

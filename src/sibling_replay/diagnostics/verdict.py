@@ -17,6 +17,7 @@ RULES = (
     "2 siblings",
     f"little outcome variability: under {FEW_WITH_OUTCOMES:.0%} of them fall in groups with at "
     "least 2 different outcomes",
+    "no priorities: all entries have the same mass",
     f"distorted: mass-weighted outcome TV of at least {LARGE_TV:g}, or a mass-weighted absolute "
     f"shift before IS of at least {LARGE_SHIFT:g} standard deviations of a group's targets",
     f"faithful: TV under {SMALL_TV:g} and shift under {SMALL_SHIFT:g} standard deviations",
@@ -68,6 +69,13 @@ def judge(found: Summary) -> Verdict:
             f"only {_percent(found.draws_with_outcomes)} of PER's draws fall in groups where "
             "different outcomes are stored. Siblings show the same outcome whichever is drawn, so "
             "SAMPLE would change next to nothing.",
+        )
+    if found.equal_masses:
+        return Verdict(
+            "no priorities",
+            "all entries have the same mass, as where priorities were never refreshed (uniform "
+            "replay) or alpha is 0. So this says nothing about PER: train with it, or give TD "
+            "errors.",
         )
     tv_counts = found.repeated >= FEW_REPEATED
     tv = found.tv if tv_counts else 0.0
