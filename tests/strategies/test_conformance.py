@@ -107,13 +107,30 @@ def whole_groups(entries, rows):
 
 
 def the_error(entries, rows):
-    """Rank-based: only noted, until the next sweep."""
+    """Rank-based in NumPy: only noted, until the next sweep."""
     return [Update(row.slot, columns={"error": abs(row.td_error)}) for row in rows]
 
 
 def ranks(entries):
     ranked = sorted(entries, key=lambda entry: (-entry.columns["error"], entry.slot))
     return [(entry.slot, 1 / place) for place, entry in enumerate(ranked, 1)]
+
+
+class Ranking:
+    """Rank-based, compiled: refreshed entries get their rank among the errors ranked last."""
+
+    def __init__(self) -> None:
+        self.ranked: list[float] = []
+
+    def refresh(self, entries, rows):
+        for row in rows:
+            error = abs(row.td_error)
+            rank = 1 + sum(other > error for other in self.ranked)
+            yield Update(row.slot, 1 / rank, columns={"error": error})
+
+    def sweep(self, entries):
+        self.ranked = [entry.columns["error"] for entry in entries]
+        return ranks(entries)
 
 
 def the_signed_error(entries, rows):
@@ -216,7 +233,8 @@ CASES = {
          wrong.EvenGroupsRefresh: "refresh"},
     ),
     "rank-based": Case(
-        RankBased(**OPTIONS, every=3), None, per, the_error, "trained", RANK_SABOTEURS, ranks,
+        RankBased(**OPTIONS, every=3), None, per, Ranking, "trained",
+        {**RANK_SABOTEURS, wrong.RankedBySweepsAlone: "refresh"},
     ),
     "rank-based in NumPy": Case(
         RankBasedNumPy(**OPTIONS, every=3), None, per, the_error, "trained", RANK_SABOTEURS, ranks,

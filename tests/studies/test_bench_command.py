@@ -80,6 +80,6 @@ def test_rows_say_what_is_shown_and_what_is_not() -> None:
         for seed in range(6) for name in ("DDQN", "PER", "CV")
     ]  # fmt: skip
     found = {row["contender"]: row for row in bench_rows(pl.DataFrame(rows), ("DDQN", "PER", "CV"))}
-    assert found["PER"]["shown"] == "below" and found["CV"]["shown"] == "no difference"
+    assert found["PER"]["shown"] == "below" and found["CV"]["shown"] == "not shown"
     gap = float(found["PER"]["minus DDQN"].split()[0])
     assert gap == pytest.approx(-2.0, abs=0.2) and "shown" not in found["DDQN"]

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from sibling_replay.artefacts import gains
-from sibling_replay.artefacts.gains import gain, holm, mean_ranks, performance_profile
+from sibling_replay.artefacts.gains import (
+    Gain,
+    gain,
+    holm,
+    mean_ranks,
+    performance_profile,
+    units,
+)
 
 
 def scores(seed: int, above: float = 0.0, shape: tuple[int, int] = (20, 6)) -> np.ndarray:
@@ -61,6 +68,13 @@ def test_profiles_and_ranks() -> None:
     assert ranks.tolist() == [[2.0, 2.5], [1.0, 2.5], [3.0, 1.0]]
 
 
-def test_what_does_not_vary_is_no_unit() -> None:
+def test_units_are_deviations_but_not_those_of_luck() -> None:
+    yardstick = np.array([[1.0, 1.98, -50.0], [3.0, 1.98, -50.1]])
+    np.testing.assert_allclose(units(yardstick), [np.sqrt(2.0), 0.0198, 0.5005])
     with pytest.raises(ValueError, match="no unit"):
-        gain(scores(0), scores(1), np.ones((20, 6)), np.random.default_rng(0))
+        gain(scores(0), scores(1), np.zeros((20, 6)), np.random.default_rng(0))
+
+
+def test_without_one_environment() -> None:
+    assert Gain(1.0, 0.0, 2.0, 0.01, (4.0, -0.5, -0.5)).least == -0.5
+    assert Gain(1.0, 0.0, 2.0, 0.01, (1.0,)).least == 1.0

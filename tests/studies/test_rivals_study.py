@@ -9,19 +9,24 @@ import numpy as np
 import polars as pl
 import pytest
 
+from sibling_replay.envs import optimal_values
 from sibling_replay.running import store
 from sibling_replay.running.runs import Run
 from sibling_replay.studies import study_named
 from sibling_replay.studies.rivals import sensitivity, tables
 from sibling_replay.studies.rivals.declared import (
+    ALL_EQUAL,
     BY_NAME,
+    COMPARED,
     CONTENDERS,
     DETERMINISTIC,
     ENVS,
     MANY_GROUPS,
     PAPER_ENVS,
+    RARE,
     STOCHASTIC,
     TAILS,
+    UNSEEN_TAILS,
     contender_config,
     main_runs,
     rate_runs,
@@ -83,7 +88,7 @@ def test_its_runs_are_those_declared() -> None:
     assert len({run.id for run in runs}) == len(runs) == len(CONTENDERS) * len(ENVS) * 20
     assert {run.config.seed for run in runs} == set(range(1000, 1020))
     trials = rate_runs(Choice())
-    assert len({run.id for run in trials}) == len(trials) == len(CONTENDERS) * len(ENVS) * 3 * 5
+    assert len({run.id for run in trials}) == len(trials) == len(CONTENDERS) * len(COMPARED) * 3 * 5
     assert {run.config.seed for run in trials} == set(range(900, 905))
 
 
@@ -94,8 +99,49 @@ def test_situations_are_what_the_tables_are() -> None:
         chances = np.diff(model.cumulative, axis=2, prepend=0.0)
         assert (env in DETERMINISTIC) == bool((chances.max(axis=2) == 1.0).all()), env
         assert (env in MANY_GROUPS) == (model.n_states * model.n_actions > 1_000), env
-    assert set(STOCHASTIC) | set(DETERMINISTIC) == set(ENVS) and set(TAILS) <= set(STOCHASTIC)
-    assert set(PAPER_ENVS) <= set(ENVS)
+        assert (env in RARE) == has_rare_outcomes(chances, model.reward), env
+        values = optimal_values(model, 0.99)[model.initial_cumulative > 0][0]
+        assert (env in ALL_EQUAL) == (np.ptp(values) < 1e-9), env
+    assert set(STOCHASTIC) | set(DETERMINISTIC) == set(COMPARED) == set(ENVS) - set(ALL_EQUAL)
+    assert set(PAPER_ENVS) | set(UNSEEN_TAILS) == set(TAILS) < set(RARE) < set(STOCHASTIC)
+
+
+def has_rare_outcomes(chances: np.ndarray, reward: np.ndarray) -> bool:
+    """Whether some reward of a chance of at most 2 % is five standard deviations from its mean."""
+    mean = (chances * reward).sum(axis=2, keepdims=True)
+    deviation = np.sqrt((chances * (reward - mean) ** 2).sum(axis=2, keepdims=True))
+    rare = (chances > 0) & (chances <= 0.02 + 1e-12)
+    return bool((rare & (np.abs(reward - mean) > 5 * deviation) & (deviation > 0)).any())
+
+
+def test_a_gain_in_one_environment_does_not_hold() -> None:
+    """Whatever its size and p: leaving that one out must leave a gain."""
+    huge = Scores(
+        frame(lambda name, env, rng: 50.0 * (name == "SAMPLE" and env == "OutlierBandit")
+              + (name != "DDQN") * 0.01 * (rng.normal() - 0.5))
+    )  # fmt: skip
+    second = next(each for each in judged(huge) if each.name == "H2")
+    assert second.gain.value > 5 and second.gain.least < 1 and second.gain.above <= len(TAILS)
+    alone = Scores(
+        frame(lambda name, env, rng: 50.0 * (name == "SAMPLE") * (1 if env == TAILS[0] else -0.1)
+              + (name != "DDQN") * 0.01 * rng.normal())
+    )  # fmt: skip
+    second = next(each for each in judged(alone) if each.name == "H2")
+    assert second.p < 0.01 and second.gain.value > 0 > second.gain.least and not second.holds
+    rare = next(each for each in advice(alone) if each.situation == "rare, large outcomes")
+    assert "SAMPLE" not in rare.better
+
+
+def test_advice_is_one_of_those_shown() -> None:
+    """A larger gain that was not shown gives way to a smaller one that was."""
+
+    def above(name: str, env: str, rng: np.random.Generator) -> float:
+        if name == "PER":
+            return float(40 * rng.normal() + 6)
+        return 0.5 * (name == "CV") + (name != "DDQN") * 0.05 * float(rng.normal() - 1)
+
+    found = next(each for each in advice(Scores(frame(above))) if each.situation == "deterministic")
+    assert "CV" in found.better and found.contender in found.better
 
 
 def test_settings_are_the_same_for_all_but_what_a_contender_is() -> None:

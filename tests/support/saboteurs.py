@@ -215,6 +215,10 @@ class RanksFromBelow(RankBasedNumPy):
         return Refresh(slots=found.slots[::-1], priorities=found.priorities)
 
 
+class RankedBySweepsAlone(RankBasedNumPy):
+    """Refreshed entries keep their mass until the next ranking."""
+
+
 class NeverRanked(RankBasedNumPy):
     def rescore(self, view, values):
         return None

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.special import huber
 from scipy.stats import chisquare
 
 from sibling_replay.strategies.recipe import (
@@ -31,13 +32,14 @@ from sibling_replay.training.tabular.network import all_values
 from sibling_replay.training.tabular.rules import (
     BY_AGE,
     BY_GROUP,
+    HUBER_DROP,
     LEAF,
-    LOSS_DROP,
     MEAN,
     NEWEST,
     NEYMAN,
     REMEMBERED,
     SCORED,
+    SQUARED_DROP,
     TableRule,
 )
 from sibling_replay.training.tabular.trainer import new_run
@@ -48,7 +50,8 @@ STARTS = 50
 UNWEIGHTED = Recipe(anchors=UNIFORM, weights=NO_WEIGHTS, refreshed=NOTHING)
 RULES = {
     "LAP": TableRule(Recipe(weights=NO_WEIGHTS, floor=1.0)),
-    "ReLo": TableRule(Recipe(), priority=LOSS_DROP),
+    "ReLo": TableRule(Recipe(), priority=SQUARED_DROP),
+    "ReLo, Huber": TableRule(Recipe(), priority=HUBER_DROP),
     "LaBER": TableRule(UNWEIGHTED, candidates=4, least=1e-6),
     "stratified": TableRule(UNWEIGHTED._replace(anchors=BY_MASS), anchors=BY_GROUP),
     "expected": TableRule(
@@ -139,7 +142,7 @@ def law_of(run: TabularRun, name: str) -> NDArray[Any]:
         age = (newest - np.arange(live)) % run.memory.group.size
         chance = 0.99**age
         return np.asarray(chance / chance.sum())
-    if name in ("LAP", "ReLo"):
+    if name in ("LAP", "ReLo", "ReLo, Huber"):
         masses = run.memory.entries.tree[:live]
         return np.asarray(masses / masses.sum())
     scores = run.memory.kept.scores[groups]
@@ -214,32 +217,51 @@ def test_scores_are_those_of_the_errors(name: str) -> None:
     np.testing.assert_array_equal(run.memory.kept.scores[others], before[others])
 
 
-def test_rescoring_gives_every_group_the_score_of_present_values() -> None:
-    run, _, _ = begun(RULES["group mean"], STARTS + 10 * 20 - 1)
+@pytest.mark.parametrize("name", ["group mean", "Neyman"])
+def test_rescoring_gives_every_group_the_score_of_present_values(name: str) -> None:
+    run, draws, _ = begun(RULES[name], STARTS + 10 * 20 - 1)
     assert run.clock["updates"][0] % 10 == 0
     values = np.empty_like(run.network.target)
     all_values(run.network, values)
     groups, outcomes, _ = stored(run)
     errors = cell_targets(run, values)[outcomes] - values.ravel()[groups]
     for group in np.unique(groups):
-        score = abs(errors[groups == group].mean()) + run.settings.epsilon
+        found = errors[groups == group]
+        score = abs(found.mean()) if name == "group mean" else np.sqrt((found**2).mean())
+        score += run.settings.epsilon
         assert run.memory.kept.scores[group] == pytest.approx(score, rel=1e-9)
         leaf = (groups == group).sum() * score
         assert run.memory.kept.tree[group] == pytest.approx(leaf, rel=1e-9)
     assert run.memory.kept.tree[-1] == pytest.approx(
         run.memory.kept.tree[: run.visits.shape[1]].sum()
     )
+    if name == "Neyman":  # and the next refresh goes by these errors, not by older ones
+        np.testing.assert_allclose(run.memory.noted[: groups.size], errors, rtol=1e-9)
+        noted = run.memory.noted.copy()
+        advance(Lent(run), draws, run.clock["step"][0] + 1, False)
+        for slot, error in zip(run.batch.slots, run.batch.td, strict=True):
+            noted[slot] = error
+        newest = (run.clock["step"][0] - 1) % run.memory.group.size
+        noted[newest] = np.inf if newest not in run.batch.slots else noted[newest]
+        groups, _, _ = stored(run)
+        for group in np.unique(run.batch.groups):
+            known = noted[: groups.size][groups == group]
+            known = known[np.isfinite(known)]
+            score = np.sqrt((known**2).mean()) + run.settings.epsilon
+            assert run.memory.kept.scores[group] == pytest.approx(score, rel=1e-6)
 
 
 def test_priorities_of_lap_and_relo() -> None:
-    for name in ("LAP", "ReLo"):
+    for name in ("LAP", "ReLo", "ReLo, Huber"):
         run, draws, _ = begun(RULES[name], 400)
         advance(Lent(run), draws, 401, False)
         td, aside = run.batch.td, run.batch.aside
         if name == "LAP":
             expected = np.maximum(np.abs(td) + run.settings.epsilon, 1.0)  # of PER's, here
         else:
-            expected = np.maximum(td**2 - aside**2, 0.0) + run.settings.epsilon
+            loss = np.square if name == "ReLo" else lambda d: huber(1.0, d)
+            drop = loss(td.astype(float)) - loss(aside.astype(float))
+            expected = np.maximum(drop, 0.0) + run.settings.epsilon
         np.testing.assert_allclose(run.batch.priorities, expected, rtol=1e-12)
         last = {slot: mass for slot, mass in zip(run.batch.slots, expected, strict=True)}
         for slot, mass in last.items():

@@ -14,6 +14,7 @@ from sibling_replay.training.results import RunResult
 from sibling_replay.training.tabular.lent import Lent
 from sibling_replay.training.tabular.loop import TabularRun, advance
 from sibling_replay.training.tabular.trainer import new_run, train_tabular
+from sibling_replay.training.torch.reference import train_reference
 
 
 def short(env: str = "TwoChains", method: str = "SAMPLE", **settings: Any) -> TabularConfig:
@@ -103,6 +104,20 @@ def test_evaluating_more_changes_no_training_step() -> None:
     for run, draws in runs:
         advance(Lent(run), draws, 1_500, False)
     np.testing.assert_array_equal(runs[0][0].network.theta, runs[1][0].network.theta)
+
+
+def test_evaluations_by_mean_rewards() -> None:
+    """The same training, actions and successes; a risky arm pays 1 instead of 100 in a hundred."""
+    drawn = train_tabular(short("OutlierBandit"))
+    means = train_tabular(short("OutlierBandit", eval_mean_rewards=True))
+    assert (drawn.episodes, drawn.updates) == (means.episodes, means.updates)
+    for name in ("eval_step", "eval_episode", "eval_success"):
+        np.testing.assert_array_equal(getattr(drawn, name), getattr(means, name))
+    assert set(np.round(means.eval_return, 9)) == {1.0, 2.0}  # the risky arm and the safe one
+    np.testing.assert_array_equal(means.eval_return == 2.0, means.eval_success == 1.0)
+    config = short(eval_mean_rewards=True)
+    with pytest.raises(ValueError, match="no mean rewards"):
+        train_reference(config)
 
 
 @pytest.mark.parametrize("every", [100, 130])

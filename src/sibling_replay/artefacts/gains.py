@@ -1,9 +1,10 @@
 """One number for many environments: how far a method is above another, in units that can be added.
 
 A gain is the paired difference of two scores over the same seeds, [seeds, environments], over the
-standard deviation that a third method, the yardstick, has over seeds in that environment; the
-mean over environments is what hypotheses are about. Intervals and p-values are by a bootstrap over
-seeds, each environment's drawn anew by itself; the yardstick's deviation is taken as it is.
+standard deviation that a third method, the yardstick, has over seeds in that environment (but at
+least a hundredth of its mean: where it hardly varies, that deviation is luck); the mean over
+environments is what hypotheses are about. Intervals and p-values are by a bootstrap over
+seeds, each environment's drawn anew by itself; the unit is taken as it is.
 """
 
 from __future__ import annotations
@@ -15,6 +16,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sibling_replay.artefacts.statistics import CONFIDENCE, F64, RESAMPLES, Interval
+
+LEAST_UNIT = 0.01  # of the size of the yardstick's mean
+
+
+def units(yardstick: ArrayLike) -> F64:
+    """What a gain is measured in, [environments]: from the yardstick's scores, [seeds,
+    environments]."""
+    scores = np.asarray(yardstick, np.float64)
+    found = np.maximum(scores.std(axis=0, ddof=1), LEAST_UNIT * np.abs(scores.mean(axis=0)))
+    if not (found > 0).all():
+        raise ValueError("the yardstick is zero for every seed of some environment: no unit")
+    return np.asarray(found)
 
 
 class Gain(NamedTuple):
@@ -35,6 +48,14 @@ class Gain(NamedTuple):
     def median(self) -> float:
         """Over environments: the mean may be the work of one whose unit is small."""
         return float(np.median(self.by_task))
+
+    @property
+    def least(self) -> float:
+        """The smallest mean that leaving out one environment gives: whether one carries it all."""
+        if len(self.by_task) == 1:
+            return self.value
+        total = sum(self.by_task)
+        return min((total - each) / (len(self.by_task) - 1) for each in self.by_task)
 
     @property
     def interval(self) -> Interval:
@@ -60,10 +81,7 @@ def gain(
     start = np.zeros_like(ours) if base is None else np.asarray(base, np.float64)
     if base is None and share != 1.0:
         raise ValueError("a share is of what others gain over a base: give it")
-    deviation = unit.std(axis=0, ddof=1)
-    if not (deviation > 0).all():
-        raise ValueError("the yardstick does not vary over seeds in some environment: no unit")
-    apart = ((ours - start) - share * (theirs - start)) / deviation
+    apart = ((ours - start) - share * (theirs - start)) / units(unit)
     n, tasks = apart.shape
     sums = np.zeros(RESAMPLES)
     for task in range(tasks):  # an environment at a time: all at once would take gigabytes

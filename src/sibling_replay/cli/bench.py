@@ -44,7 +44,7 @@ def bench(
 
     Says how many runs there will be and how long they take, from a short run of its own, and asks
     before it begins. Finished runs are kept: the same command goes on, and more seeds add to them.
-    What is not significant is called no difference.
+    A difference that is not significant is called "not shown".
 
     Args:
         env: As for `train`: a name of ours or any id that Gymnasium knows, with parameters.

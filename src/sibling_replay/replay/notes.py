@@ -39,6 +39,7 @@ class NotesForm:
     scores: bool = False
     kappa: float = 0.0
     alpha: float = 1.0
+    ranks: bool = False
 
 
 class Notes(NamedTuple):
@@ -54,6 +55,7 @@ class Notes(NamedTuple):
     spec: F64  # kappa, alpha
     peaks: F64  # largest score so far; the mass of newcomers, 0: that of the largest priority
     clock: I64  # refreshes so far, for sweeps and for the mass of newcomers
+    ranked: F64  # [slots] the numbers of the last ranking, falling; -1 behind the last of them
 
 
 def new_notes(form: NotesForm | None, capacity: int, grouped: bool) -> Notes:
@@ -75,6 +77,7 @@ def new_notes(form: NotesForm | None, capacity: int, grouped: bool) -> Notes:
         spec=np.array([form.kappa, form.alpha]),
         peaks=np.array([1.0, 0.0]),
         clock=np.zeros(2, dtype=np.int64),
+        ranked=np.full(capacity if form.ranks else 0, -1.0),
     )
 
 
@@ -219,6 +222,8 @@ def check_notes(notes: Notes, groups: I64, sizes: I64) -> tuple[bool, str]:
         return False, f"the largest score is {largest}, the mass of newcomers {start}"
     if (notes.clock < 0).any():
         return False, f"{notes.clock.min()} refreshes"
+    if not (notes.ranked[1:] <= notes.ranked[:-1]).all():
+        return False, "the numbers of the last ranking do not fall"
     if notes.changes.size:
         live = np.flatnonzero(groups >= 0)
         columns = notes.columns.reshape(notes.initial.size, -1)

@@ -101,6 +101,7 @@ def open_notes(handle):
         open_vector(handle, _NOTES + 7, np.float64),
         open_vector(handle, _NOTES + 8, np.float64),
         open_vector(handle, _NOTES + 9, np.int64),
+        open_vector(handle, _NOTES + 10, np.float64),
     )
 
 

@@ -103,7 +103,7 @@ def group_anew(old: Memory, new: Memory) -> None:
     new.index.tree[...] = old.index.tree
     new.index.slot_floors[...] = old.index.slot_floors
     if new.keeps_notes:
-        for name in ("columns", "peaks", "clock"):
+        for name in ("columns", "peaks", "clock", "ranked"):
             getattr(new.notes, name)[...] = getattr(old.notes, name)
         scores = old.notes.scores
         before = scores[old.index.items[0, slots]] if scores.size else np.zeros(0)

@@ -125,7 +125,7 @@ class CompiledReplay:
         set_start(memory, self._strategy, largest)
 
     def _note(self, memory: Memory, batch: Batch, errors: F64) -> None:
-        invalid = note_batch(memory.handle, batch.block, errors)
+        invalid = note_batch(memory.handle, batch.block, errors, self._rule[0])
         if invalid != -1:
             refuse_invalid(batch.slots, errors, invalid)
         self._sweep(memory)
@@ -157,7 +157,7 @@ class CompiledReplay:
         if self._refreshed == NOTHING:
             return int(first_invalid(errors))
         if self._refreshed == NOTED:
-            invalid = int(note_slots(memory.handle, slots, errors, date))
+            invalid = int(note_slots(memory.handle, slots, errors, date, self._rule[0]))
             if invalid == -1:
                 self._sweep(memory)
             return invalid

@@ -25,7 +25,8 @@ def notes_form(strategy: Strategy) -> NotesForm | None:
     needs = strategy.needs
     if not (needs.columns or needs.scores or needs.sweep or strategy.initial != "largest"):
         return None
-    return NotesForm(dict(needs.columns), needs.scores, needs.kappa, strategy.alpha)
+    ranks = strategy.recipe is not None and strategy.recipe.ranked_every > 0
+    return NotesForm(dict(needs.columns), needs.scores, needs.kappa, strategy.alpha, ranks)
 
 
 def write_refresh(memory: Memory, refresh: Refresh, alpha: float) -> None:

@@ -175,20 +175,21 @@ def refresh_slots(handle, slots, errors, added, refreshed, alpha, epsilon, floor
 
 
 @njit(cache=True)
-def note_batch(handle, block, errors):
-    """Note the sizes of a batch's errors in the first column. Returns as `refresh_slots` does."""
+def note_batch(handle, block, errors, alpha):
+    """Note the sizes of a batch's errors in the first column, and give each the mass of its rank
+    among those of the last ranking. Returns as `refresh_slots` does."""
     rows, _ = open_header(block, errors.size)
-    return _note(handle, rows.slots, errors, open_date(block)[0])
+    return _note(handle, rows.slots, errors, open_date(block)[0], alpha)
 
 
 @njit(cache=True)
-def note_slots(handle, slots, errors, added):
+def note_slots(handle, slots, errors, added, alpha):
     """The same for slots drawn after `added` additions."""
-    return _note(handle, slots, errors, added)
+    return _note(handle, slots, errors, added, alpha)
 
 
 @inner()
-def _note(handle, slots, errors, added):
+def _note(handle, slots, errors, added, alpha):
     kept_slots = np.empty(slots.size, dtype=np.int64)
     kept_errors = np.empty(slots.size)
     kept, invalid = _keep_current(handle, slots, errors, added, kept_slots, kept_errors)
@@ -196,7 +197,12 @@ def _note(handle, slots, errors, added):
         return invalid
     for i in range(kept):
         kept_errors[i] = abs(kept_errors[i])
-    write_column(open_notes(handle), open_index(handle), 0, kept_slots[:kept], kept_errors[:kept])
+    index, notes = open_index(handle), open_notes(handle)
+    kept_slots, kept_errors = part(kept_slots, 0, kept), part(kept_errors, 0, kept)
+    write_column(notes, index, 0, kept_slots, kept_errors)
+    groups, masses = np.empty(kept, dtype=np.int64), np.empty(kept)
+    steps.rank_among(notes.ranked, kept_errors, alpha, masses)
+    steps.assign_masses(index, LAST, kept_slots, groups, masses, masses)  # LAST needs no scratch
     return -1
 
 
@@ -205,8 +211,9 @@ def rank_all(handle, slots, alpha):
     """Masses of all that is stored by the rank of what was noted."""
     index = open_index(handle)
     groups, masses = np.empty(slots.size, dtype=np.int64), np.empty(slots.size)
-    steps.rank(slots, open_notes(handle).columns, alpha, masses)
-    steps.assign_masses(index, LAST, slots, groups, masses, masses)  # no scratch needed for LAST
+    notes = open_notes(handle)
+    steps.rank(slots, notes.columns, notes.ranked, alpha, masses)
+    steps.assign_masses(index, LAST, slots, groups, masses, masses)  # LAST needs no scratch
 
 
 @njit(cache=True)

@@ -19,8 +19,9 @@ from sibling_replay.strategies.view import View
 class RankBased(Strategy):
     """Entry i with probability ~ rank(i)^-alpha by falling |TD error|, weights as PER.
 
-    every: refreshes after which all entries are ranked anew; until then they keep their masses, and
-        newcomers have that of the first rank. The law is exact for the masses that are stored.
+    every: refreshes after which all entries are ranked anew. In between, an entry that is refreshed
+        gets the rank that its error would have had in the last ranking, and a newcomer the first.
+        The law is exact for the masses that are stored.
 
     Examples:
         >>> sampler = SlotSampler(4, RankBased(alpha=1.0, every=1), seed=0)

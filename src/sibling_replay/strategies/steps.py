@@ -194,14 +194,34 @@ def write_masses(errors, alpha, epsilon, priorities, masses, floor=0.0):
 
 
 @inner()
-def rank(slots, noted, alpha, masses):
+def rank(slots, noted, ranked, alpha, masses):
     """Put slots into the order of falling numbers and write their masses, rank^-alpha; of equal
     numbers the lower slot ranks first. `slots` are all that hold an entry, rising, and `noted` has
-    a number for every slot."""
+    a number for every slot. `ranked` receives the numbers in that order, and -1 behind them."""
     _sort_falling(slots, noted)
     places = np.empty(slots.size)
     for i in range(slots.size):
         places[i] = 1.0 / (i + 1)
+        ranked[i] = noted[slots[i]]
+    for i in range(slots.size, ranked.size):
+        ranked[i] = -1.0
+    write_powers(places, alpha, masses)
+
+
+@inner()
+def rank_among(ranked, numbers, alpha, masses):
+    """Masses of numbers by the ranks that they would have had in the last ranking: the first of
+    those that are not larger. Before any ranking all are of the first rank."""
+    places = np.empty(numbers.size)
+    for i in range(numbers.size):
+        low, high = 0, ranked.size
+        while low < high:
+            middle = (low + high) // 2
+            if ranked[middle] > numbers[i]:
+                low = middle + 1
+            else:
+                high = middle
+        places[i] = 1.0 / (low + 1)
     write_powers(places, alpha, masses)
 
 

@@ -23,6 +23,7 @@ from sibling_replay.testing.records import (
     MakeSignals,
     NaiveLaw,
     NaiveRefresh,
+    NaiveRule,
     NaiveSweep,
     WeightedBy,
 )
@@ -61,7 +62,7 @@ def check_strategy(
     strategy: Strategy,
     *,
     law: NaiveLaw,
-    refresh: NaiveRefresh,
+    refresh: NaiveRefresh | type[NaiveRule],
     weights: WeightedBy = "trained",
     saboteurs: Iterable[Strategy] = (),
     sweep: NaiveSweep | None = None,
@@ -81,7 +82,8 @@ def check_strategy(
     strategy: an instance, with the options it is to be tried with.
     law: law(entries, size) -> anchor, trained and outcome probabilities, in plain Python or NumPy.
     refresh: refresh(entries, rows) -> pairs of slot and priority, or `Update`s, which may also
-        write columns and scores; of a slot named twice the last stays.
+        write columns and scores; of a slot named twice the last stays. For a rule that remembers
+        something, a class with the methods `refresh` and `sweep`: each container gets one.
     sweep: sweep(entries) -> the same, after every `needs.sweep` refreshes.
     weights: the law whose importance weights rows get, "trained" or "outcome"; "ones"; or None, and
         they are not checked.
@@ -107,7 +109,7 @@ def check_strategy(
             warnings.filterwarnings("ignore", _FIRST_STAGE_ALONE)
             _Trial(candidate, law, refresh, weights, sweep, signals, draws).run()
 
-    if strategy.needs.sweep and sweep is None:
+    if strategy.needs.sweep and sweep is None and not isinstance(refresh, type):
         raise ValueError(f"{strategy} sweeps every {strategy.needs.sweep} refreshes: give `sweep`")
     check(strategy)
     reasons = []
@@ -131,7 +133,7 @@ class _Trial:
         self,
         strategy: Strategy,
         law: NaiveLaw,
-        refresh: NaiveRefresh,
+        refresh: NaiveRefresh | type[NaiveRule],
         weights: WeightedBy,
         sweep: NaiveSweep | None,
         signals: MakeSignals | None,

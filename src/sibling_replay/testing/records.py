@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -69,6 +69,22 @@ they are left out of what is expected."""
 
 NaiveSweep: TypeAlias = Callable[[list[Entry]], Iterable[Update | tuple[int, float]]]
 """sweep(entries): what comes after every `needs.sweep` refreshes."""
+
+
+class NaiveRule(Protocol):
+    """Both, for a rule that remembers something between refreshes.
+
+    Examples:
+        >>> NaiveRule.refresh.__name__, NaiveRule.sweep.__name__
+        ('refresh', 'sweep')
+    """
+
+    def refresh(
+        self, entries: list[Entry], rows: list[Row]
+    ) -> Iterable[Update | tuple[int, float]]: ...
+
+    def sweep(self, entries: list[Entry]) -> Iterable[Update | tuple[int, float]]: ...
+
 
 WeightedBy: TypeAlias = Literal["trained", "outcome", "ones"] | None
 """The law whose importance weights rows get: (N P)^-beta of the trained slot, with P from the

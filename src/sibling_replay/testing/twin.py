@@ -21,6 +21,7 @@ from sibling_replay.testing.records import (
     Entry,
     MakeSignals,
     NaiveRefresh,
+    NaiveRule,
     NaiveSweep,
     Row,
     Update,
@@ -56,6 +57,14 @@ class DrawnBatch:
     serials: dict[int, int]  # of all that lived
 
 
+class _Forgetful:
+    """A rule of two functions, which remembers nothing."""
+
+    def __init__(self, refresh: NaiveRefresh, sweep: NaiveSweep | None) -> None:
+        self.refresh: NaiveRefresh = refresh
+        self.sweep: NaiveSweep = (lambda entries: ()) if sweep is None else sweep
+
+
 class Twin(ABC):
     """The container and the records. What newcomers start with is taken over from the container,
     except a mass or score that is to be the largest ever; what refreshes and sweeps do is computed
@@ -68,13 +77,14 @@ class Twin(ABC):
         self,
         strategy: Strategy,
         capacity: int,
-        refresh: NaiveRefresh,
+        refresh: NaiveRefresh | type[NaiveRule],
         sweep: NaiveSweep | None,
         signals: MakeSignals | None,
         seed: int,
     ) -> None:
         self.strategy, self.capacity = strategy, capacity
-        self._naive_refresh, self._naive_sweep, self._make_signals = refresh, sweep, signals
+        self._rule = refresh() if isinstance(refresh, type) else _Forgetful(refresh, sweep)
+        self._make_signals = signals
         self._held: dict[int, _Held] = {}
         self._scores: dict[int, float] = {}  # of every key that lives
         self._largest, self._largest_score = 1.0, 1.0
@@ -121,6 +131,7 @@ class Twin(ABC):
         other = copy.copy(self)
         other._held, other._scores = copy.deepcopy(self._held), dict(self._scores)
         other._rng = copy.deepcopy(self._rng)
+        other._rule = copy.deepcopy(self._rule)
         other.sampling = sampling
         return other
 
@@ -216,13 +227,13 @@ class Twin(ABC):
             current = [row for row in rows if not gone(row.slot)]
             self._dropped += len(rows) - len(current)
             rows = current
-        updates = [Update(*said) for said in self._naive_refresh(self.entries, rows) if rows]
+        updates = [Update(*said) for said in self._rule.refresh(self.entries, rows) if rows]
         stale = [update for update in updates if gone(update.slot)]
         self._dropped += 0 if by_row else len(stale)
         self._write(update for update in updates if not gone(update.slot))
         every = self.strategy.needs.sweep
-        if every and self._refreshes % every == 0 and self._naive_sweep is not None:
-            self._write(Update(*said) for said in self._naive_sweep(self.entries))
+        if every and self._refreshes % every == 0:
+            self._write(Update(*said) for said in self._rule.sweep(self.entries))
         self.compare()
 
     def _write(self, updates: Iterable[Update]) -> None:

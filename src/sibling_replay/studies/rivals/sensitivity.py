@@ -1,13 +1,13 @@
 """How much the best of the bench hang on their settings. Declared before the first run.
 
-The five contenders of largest gain over DDQN over all environments of `rivals` (controls aside),
-each with other exponents alpha (where its rule has one in tables) and with two and four updates a
-step, one change at a time (beta rises over as many steps as before); and DDQN with two and four
-updates. Six environments, one or two of
-every situation, seeds 1020-1024, used nowhere before; learning rates as `rivals` chose them.
+The five contenders of best mean rank over the environments in which `rivals` compares returns
+(controls aside), each with other exponents alpha (where its rule has one in tables) and with two
+and four updates a step, one change at a time (beta rises over as many steps as before); and DDQN
+with two and four updates. Six environments, one or two of every situation, seeds 1020-1024, used
+nowhere before; learning rates as `rivals` chose them.
 
 Descriptive: the mean over environments of AUC minus that of plain DDQN on the same seeds, in units
-of the standard deviation DDQN has over the twenty seeds of `rivals` there, with its standard error
+of `rivals` (by DDQN's twenty seeds there), with its standard error
 over seeds. No test.
 """
 
@@ -21,12 +21,14 @@ import numpy as np
 import polars as pl
 
 from sibling_replay.artefacts.entries import Frames, Gap, Section, TableEntry
+from sibling_replay.artefacts.gains import mean_ranks, units
 from sibling_replay.artefacts.layout import Count, Shape, Table, number, texts
 from sibling_replay.artefacts.statistics import mean_se
 from sibling_replay.running.runs import Run
 from sibling_replay.studies import study_named
 from sibling_replay.studies.rivals.declared import (
     BY_NAME,
+    COMPARED,
     ENVS,
     NO_RATES,
     Contender,
@@ -92,17 +94,14 @@ def sensitivity_runs(
 
 
 def best(frame: pl.DataFrame) -> tuple[str, ...]:
-    """The five of largest mean gain over all environments; none before all runs are there."""
+    """The five of best mean rank; none before all runs are there. A rank hangs on no unit."""
     scores = Scores(frame)
-    base = scores.of(BASE, ENVS)
-    if base is None or len(scores.envs(*BY_NAME)) < len(ENVS):
+    if len(scores.envs(*BY_NAME)) < len(ENVS):
         return ()
-    gains = {}
-    for name in BY_NAME:
-        ours = scores.of(name, ENVS)
-        if name not in CONTROLS and ours is not None:
-            gains[name] = float(((ours - base) / base.std(axis=0, ddof=1)).mean())
-    return tuple(sorted(gains, key=lambda name: -gains[name])[:BEST])
+    means = [scores.of(name, COMPARED).mean(axis=0) for name in BY_NAME]  # type: ignore[union-attr]
+    ranks = dict(zip(BY_NAME, mean_ranks(np.stack(means)).mean(axis=1), strict=True))
+    rivals = [name for name in BY_NAME if name not in CONTROLS]
+    return tuple(sorted(rivals, key=lambda name: float(ranks[name]))[:BEST])
 
 
 class SensitivityStudy(BenchStudy):
@@ -148,10 +147,10 @@ class BestNeeds:
 
 def rows(frame: pl.DataFrame, main: pl.DataFrame) -> list[dict[str, str]]:
     """A contender a row, a change a column; only cells whose seeds and environments are whole."""
-    units = Scores(main).of(BASE, SIX)
-    if units is None or frame.is_empty():
+    yardstick = Scores(main).of(BASE, SIX)
+    if yardstick is None or frame.is_empty():
         return []
-    spread = units.std(axis=0, ddof=1)
+    unit = units(yardstick)
     named = with_contender(frame)
     base = _matrix(named, BASE)
     if base is None:
@@ -162,7 +161,7 @@ def rows(frame: pl.DataFrame, main: pl.DataFrame) -> list[dict[str, str]]:
             ours = _matrix(named, each.name)
             if ours is None or each.name == BASE:
                 continue
-            mean, error = mean_se(((ours - base) / spread).mean(axis=1))
+            mean, error = mean_se(((ours - base) / unit).mean(axis=1))
             _, _, change = each.name.partition(",")
             keys = {"contender": name, "metric": change or "as it is", "paper": ""}
             found.append(keys | {"ours": f"{number(mean, 2, sign=True)} ± {number(error, 2)}"})

@@ -68,6 +68,6 @@ def bench_rows(frame: pl.DataFrame, names: Sequence[str]) -> list[dict[str, str]
             chance = probability_of_improvement(scores[name], base, rng)
             row[f"minus {names[0]}"] = f"{gap.value:+.3g} [{gap.low:+.3g}, {gap.high:+.3g}]"
             row[f"beats {names[0]}"] = f"{chance.value:.2f} [{chance.low:.2f}, {chance.high:.2f}]"
-            row["shown"] = "above" if gap.low > 0 else "below" if gap.high < 0 else "no difference"
+            row["shown"] = "above" if gap.low > 0 else "below" if gap.high < 0 else "not shown"
         found.append(row | {"what": BY_NAME[name].words})
     return found

@@ -23,6 +23,7 @@ from sibling_replay.strategies.recipe import (
     ALL_AVERAGED,
     GROUP_MEAN,
     LARGEST,
+    LAST,
     NOTED,
     NOTHING,
     SUBSET_MEAN,
@@ -36,15 +37,17 @@ from sibling_replay.strategies.steps import (
     list_counted_outcomes,
     list_subsets,
     rank,
+    rank_among,
     write_masses,
 )
 from sibling_replay.strategies.weights import BY_BATCH, write_weights
 from sibling_replay.training.tabular.rules import (
     BY_AGE,
     BY_GROUP,
+    HUBER_DROP,
     LEAF,
-    LOSS_DROP,
     NEWEST,
+    OF_ERROR,
     REMEMBERED,
     SCORED,
     TableRule,
@@ -81,6 +84,7 @@ class TableMemory(NamedTuple):
     best: NDArray[np.float64]  # [slots or groups] scratch of `refresh`, zero between calls
     stamps: NDArray[np.int64]  # none: slots are filled in a ring
     noted: NDArray[np.float64]  # [capacity] |td|, td or target of each entry; infinite at first
+    ranked: NDArray[np.float64]  # [capacity] |td| at the last ranking, falling; -1 behind the last
     kept: GroupScores
 
 
@@ -172,6 +176,7 @@ def new_memory(
         best=np.zeros(max(capacity, n_groups)),
         stamps=np.zeros(0, np.int64),
         noted=np.full(capacity, np.inf),
+        ranked=np.full(capacity if rule.recipe.refreshed == NOTED else 0, -1.0),
         kept=new_scores(n_groups, scored, summed),
     )
 
@@ -291,12 +296,21 @@ def _draw_by_group(memory, batch, recipe, live, beta):
 
 
 @inner(error_model="numpy")
-def _write_drops(batch, alpha, epsilon):
-    """Priorities relu(d^2 - d'^2) + epsilon. Returns the first largest."""
+def _huber(size):
+    """Of the size of an error."""
+    return 0.5 * size * size if size <= 1.0 else size - 0.5
+
+
+@inner(error_model="numpy")
+def _write_drops(batch, huber, alpha, epsilon):
+    """Priorities relu(loss(d) - loss(d')) + epsilon. Returns the first largest."""
     largest = 0
     for b in range(batch.td.size):
-        error, aside = np.float64(batch.td[b]), np.float64(batch.aside[b])
-        batch.priorities[b] = min(max(error * error - aside * aside, 0.0) + epsilon, GREATEST)
+        error, aside = abs(np.float64(batch.td[b])), abs(np.float64(batch.aside[b]))
+        drop = error * error - aside * aside
+        if huber:
+            drop = _huber(error) - _huber(aside)
+        batch.priorities[b] = min(max(drop, 0.0) + epsilon, GREATEST)
         if batch.priorities[b] > batch.priorities[largest]:
             largest = b
     write_powers(batch.priorities, alpha, batch.masses)
@@ -333,8 +347,8 @@ def refresh(memory, batch, rule, alpha, epsilon, live, updates):
     if recipe.refreshed == SCORED or recipe.refreshed == REMEMBERED:
         _note(memory, batch, rule, alpha, epsilon)
         return -1
-    if rule.priority == LOSS_DROP:
-        largest = _write_drops(batch, alpha, epsilon)
+    if rule.priority != OF_ERROR:
+        largest = _write_drops(batch, rule.priority == HUBER_DROP, alpha, epsilon)
     else:
         largest = write_masses(
             batch.td, alpha, epsilon, batch.priorities, batch.masses, recipe.floor
@@ -344,18 +358,23 @@ def refresh(memory, batch, rule, alpha, epsilon, live, updates):
         assign_to_members(index, batch.groups, batch.masses, memory.best, memory.stamps, 0, 0, 0)
     elif recipe.refreshed != NOTHING:
         every = recipe.refreshed == ALL_AVERAGED
-        ranked = recipe.refreshed == NOTED
         count = batch.starts[batch.slots.size] if every else batch.slots.size
-        if ranked:
+        ranks_all = False
+        if recipe.refreshed == NOTED:
             largest = -1  # priorities are ranks, of which none is above the first
+            ranks_all = updates % recipe.ranked_every == 0
             for b in range(batch.slots.size):
-                memory.noted[batch.slots[b]] = abs(np.float64(batch.td[b]))
-            count = live if updates % recipe.ranked_every == 0 else 0
+                batch.priorities[b] = abs(np.float64(batch.td[b]))
+                memory.noted[batch.slots[b]] = batch.priorities[b]
+            if ranks_all:
+                count = live
+            else:
+                rank_among(memory.ranked, batch.priorities, alpha, batch.masses)
         slots = np.arange(count)
         groups = np.empty(count, np.int64)
         masses = np.empty(count)
-        if ranked:
-            rank(slots, memory.noted, alpha, masses)
+        if ranks_all:
+            rank(slots, memory.noted, memory.ranked, alpha, masses)
         else:
             for b in range(batch.slots.size):
                 if every:
@@ -365,6 +384,6 @@ def refresh(memory, batch, rule, alpha, epsilon, live, updates):
                 else:
                     slots[b] = batch.slots[b]
                     masses[b] = batch.masses[b]
-        rule = LARGEST if every else recipe.refreshed
-        assign_masses(index, rule, slots, groups, masses, memory.best)
+        chosen = LARGEST if every or recipe.refreshed == LARGEST else LAST
+        assign_masses(index, chosen, slots, groups, masses, memory.best)
     return largest

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sibling_replay.envs import inverse_cdf
 from sibling_replay.replay.index import insert, remove
 from sibling_replay.replay.inner import inner
-from sibling_replay.strategies.recipe import BY_MASS, NOTHING
+from sibling_replay.strategies.recipe import BY_MASS, GROUP_MEAN, NOTHING
 from sibling_replay.training.evaluation import LONGEST_EVALUATION
 from sibling_replay.training.losses import Loss
 from sibling_replay.training.settings import linear
@@ -37,7 +37,15 @@ from sibling_replay.training.tabular.network import (
     greedy,
 )
 from sibling_replay.training.tabular.rules import BY_GROUP, TableRule
-from sibling_replay.training.tabular.scores import note, score_of, set_leaf, set_score
+from sibling_replay.training.tabular.scores import (
+    COUNT,
+    SQUARES,
+    SUM,
+    note,
+    score_of,
+    set_leaf,
+    set_score,
+)
 
 CLOCK = np.dtype(
     [
@@ -73,6 +81,7 @@ class Settings(NamedTuple):
     epsilon_decay_steps: int
     eval_episodes: int
     eval_interval: int
+    eval_mean_rewards: bool
     alpha: float
     epsilon: float  # added to |td| in every refresh (appendix "Priority updates")
     beta_start: float
@@ -86,6 +95,7 @@ class World(NamedTuple):
     cumulative: NDArray[np.float64]  # [G, O]
     next_state: NDArray[np.int32]  # [G, O]
     reward: NDArray[np.float64]  # [G, O]
+    mean_reward: NDArray[np.float64]  # [G]
     terminated: NDArray[np.bool_]  # [G, O]
     success: NDArray[np.bool_]  # [G, O]
     outcome: NDArray[np.int32]  # [G, O] flat outcome index without truncation
@@ -271,7 +281,8 @@ def _update(run):
 
 @inner(error_model="numpy")
 def _rescore(run):
-    """Scores of all groups by present values: the errors that all of their entries have now."""
+    """Scores of all groups by present values: the errors that all of their entries have now. Where
+    errors are noted by slot, those are the present ones from now on, too."""
     rule, kept, counts = run.settings.rule, run.memory.kept, run.memory.counts
     values, target, outcomes = run.curve.values, run.network.target, run.outcomes
     all_values(run.network, values)
@@ -280,6 +291,7 @@ def _rescore(run):
     for state in range(values.shape[0]):
         beyond[state] = target[state, first_largest(values[state])]
     width = counts.size // kept.scores.size
+    errors = np.empty(counts.size)
     for group in range(kept.scores.size):
         members = run.memory.entries.vec[group, 0]
         if members == 0:
@@ -290,10 +302,17 @@ def _rescore(run):
             if counts[outcome] > 0:
                 error = np.float64(outcomes.reward[outcome]) - values[state, action]
                 error += outcomes.discount[outcome] * beyond[outcomes.next_state[outcome]]
+                errors[outcome] = error
                 mean += counts[outcome] / members * error
                 square += counts[outcome] / members * error * error
         score = score_of(rule.score, mean, square, run.settings.epsilon)
         set_score(kept, rule.kappa, run.settings.alpha, group, members, score)
+        kept.sums[COUNT, group] = members
+        kept.sums[SUM, group] = members * mean
+        kept.sums[SQUARES, group] = members * square
+    if rule.recipe.trained != GROUP_MEAN:
+        for slot in range(run.clock[0].live):
+            run.memory.noted[slot] = errors[run.memory.outcome[slot]]
 
 
 @inner(error_model="numpy")
@@ -333,7 +352,10 @@ def _evaluate(run, draws):
             group = curve.policy[state]
             o = inverse_cdf(world.cumulative[group], draws.eval.random())
             elapsed += 1
-            total += world.reward[group, o]
+            if run.settings.eval_mean_rewards:
+                total += world.mean_reward[group]
+            else:
+                total += world.reward[group, o]
             success |= world.success[group, o]
             ended = world.terminated[group, o] or elapsed >= limit
             state = world.next_state[group, o]

@@ -30,8 +30,8 @@ LEAF = 3
 SCORED, REMEMBERED = range(5, 7)
 
 # What a priority is made of: the error, as the recipe says; the drop of the squared error from the
-# target network to the online one, relu(d^2 - d'^2) + epsilon.
-OF_ERROR, LOSS_DROP = range(2)
+# target network to the online one, relu(d^2 - d'^2) + epsilon, or of Huber's loss.
+OF_ERROR, SQUARED_DROP, HUBER_DROP = range(3)
 
 # What a group's score is made of: |mean error| of its members, or their root mean square.
 MEAN, NEYMAN = range(2)
@@ -88,7 +88,9 @@ def _group_prioritized(strategy: Any) -> TableRule | None:
 _PLAIN = Recipe(anchors=UNIFORM, weights=NO_WEIGHTS, refreshed=NOTHING)
 _BY_SCORE = Recipe(weights=LEAF, refreshed=SCORED)
 _RIVALS: dict[str, Callable[[Any], TableRule | None]] = {
-    "ReLo": lambda strategy: TableRule(Recipe(), priority=LOSS_DROP),
+    "ReLo": lambda strategy: TableRule(
+        Recipe(), priority=HUBER_DROP if strategy.of == "huber" else SQUARED_DROP
+    ),
     "LaBER": lambda strategy: TableRule(
         _PLAIN, candidates=strategy.candidates, least=strategy.epsilon
     ),

@@ -17,7 +17,8 @@ stored before the update of its step):
    update of the last step; the final one follows the last step, unless it was just evaluated.
 6. Evaluation is greedy, on an environment of its own whose random stream runs on from evaluation to
    evaluation; an episode that no time limit ends is given up after 10,000 steps. Success is the
-   share of episodes that met a successful transition.
+   share of episodes that met a successful transition. With `eval_mean_rewards` (which is not the
+   paper's) an action pays the mean of its rewards: the expected return is the same.
 """
 
 from __future__ import annotations
@@ -151,6 +152,7 @@ def new_run(config: TabularConfig, dtype: DTypeLike = np.float32) -> tuple[Tabul
             epsilon_decay_steps=config.epsilon_decay_steps,
             eval_episodes=config.eval_episodes,
             eval_interval=config.eval_every_episodes,
+            eval_mean_rewards=config.eval_mean_rewards,
             alpha=float(strategy.alpha),
             epsilon=0.0 if rule.recipe.floor else float(strategy.epsilon),
             beta_start=float(config.beta_start),
@@ -196,10 +198,12 @@ def _world(model: TabularModel, n_groups: int, width: int) -> World:
         return np.ascontiguousarray(array.reshape(n_groups, -1))
 
     first = np.arange(n_groups, dtype=np.int32)[:, None] * np.int32(width)
+    cumulative, reward = flat(model.cumulative), flat(model.reward)
     return World(
-        cumulative=flat(model.cumulative),
+        cumulative=cumulative,
         next_state=flat(model.next_state),
-        reward=flat(model.reward),
+        reward=reward,
+        mean_reward=(np.diff(cumulative, prepend=0.0, axis=1) * reward).sum(axis=1),
         terminated=flat(model.terminated),
         success=flat(model.success),
         outcome=first + 2 * flat(model.outcome_id),

@@ -170,6 +170,8 @@ def train_reference(
     dtype: torch.dtype = torch.float32,
 ) -> RunResult:
     """Run to the end and return the evaluation curve, as `train_tabular` does."""
+    if config.eval_mean_rewards:
+        raise ValueError("this trainer evaluates in an environment: it has no mean rewards")
     setup = set_up(config, network=network, key=key, strategy=strategy, dtype=dtype)
     is_success = table_success(setup.env)
     rows: list[tuple[int, int, float, float]] = []
