@@ -110,8 +110,8 @@ def headline(exact: pl.DataFrame, grid: pl.DataFrame, distortion: pl.DataFrame) 
     close, near = (sum(comparison.within(p, d)[0] for p in parts) for d in (AGREES, 3.0))
     total = sum(comparison.within(part, 3.0)[1] for part in parts)
     return (
-        f"Of {total} published numbers of the exact-group studies, {close} lie within {AGREES} "
-        f"combined standard errors of ours and {near} within 3."
+        f"Of {total} numbers that the paper prints for its small environments, {close} lie within "
+        f"{AGREES} combined standard errors of ours and {near} within 3."
     )
 
 

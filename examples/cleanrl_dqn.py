@@ -1,7 +1,7 @@
 """Double DQN in one file, in CleanRL's manner. What sibling-aware replay changes in a DQN you know
 is on the lines marked `# sibling-replay`; to use it in your own file, carry those over.
 
-    pip install "sibling-replay[cleanrl]"
+    pip install ".[cleanrl]"      # in a copy of the repository
     python examples/cleanrl_dqn.py --env-id FrozenLake-v1 --strategy sample
     python examples/cleanrl_dqn.py --env-id CartPole-v1 --strategy sample --key auto
     tensorboard --logdir runs

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from sibling_replay.artefacts.statistics import paired_interval
 from sibling_replay.running import store
 from sibling_replay.studies import study_named
 from sibling_replay.studies.keys import declared as keys_declared
@@ -73,6 +74,19 @@ def test_figures_in_sentences_are_those_of_the_committed_results() -> None:
     }  # fmt: skip
     assert f"has an AUC of {aucs['kmeans']:.1f} and PER {aucs['PER']:.1f}" in keys
     assert f"AUC {aucs['kmeans']:.1f} beside {aucs['VQ-VAE']:.1f}" in beyond
+
+
+def test_differences_in_sentences_are_those_of_the_papers_runs() -> None:
+    """What *When it helps* says of FrozenLake-H100/H300."""
+    lake = store.load_runs(ROOT / "results" / "exact.parquet").filter(env="FrozenLake-H100/H300")
+    auc = {
+        method: lake.filter(method=method).sort("seed")["auc_return"].to_numpy()
+        for method in ("SAMPLE", "PER", "DDQN")
+    }
+    page = (ROOT / "docs/understand/when.md").read_text()
+    for other in ("PER", "DDQN"):
+        gap = paired_interval(auc["SAMPLE"] - auc[other], 1)
+        assert f"{gap.value:+.1f} [{gap.low:+.1f}, {gap.high:+.1f}]" in page
 
 
 def test_minatar_is_written_as_far_as_there_are_results(tmp_path: Path) -> None:
