@@ -158,7 +158,8 @@ class ReplayBuffer(SavedBuffer):
         env_id: int = 0,
         **extra: Any,
     ) -> None:
-        """Store one transition. It gets the largest priority assigned so far.
+        """Store one transition. Its priority is what the strategy's `initial` says: unless given,
+        the largest assigned so far.
 
         `group` goes with key="given"; the buffer's own fields are given by name. With n_steps above
         1, `env_id` is the number of the environment: steps of one continue each other.
