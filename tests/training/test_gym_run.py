@@ -6,11 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
+from sibling_replay import ReplayBuffer, SiblingSample, Uniform
 from sibling_replay.training.gym_config import GymConfig
 from sibling_replay.training.gym_run import train_gym
+from sibling_replay.training.replay_measures import purity
 from sibling_replay.training.results import RunResult
 
 SHORT = GymConfig(
@@ -74,3 +77,22 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_result(at: int, tmp_path: Pat
     with pytest.raises(Stop):
         train_gym(config, checkpoint=tmp_path, checkpoint_seconds=0.0, observe=stop)
     check_same(train_gym(config, checkpoint=tmp_path), train_gym(config))
+
+
+def test_purity_is_the_share_of_variance_between_groups() -> None:
+    env = gym.make("CartPole-v1")
+    values = np.array([1.0, 3.0, 5.0, 7.0])
+    obs = np.arange(16, dtype=np.float32).reshape(4, 4)
+
+    def purity_by(key: Any) -> float:
+        buffer = ReplayBuffer.for_env(env, 8, SiblingSample(), key=key, seed=0)
+        ends = np.zeros(4, bool)
+        buffer.extend(obs, np.zeros(4, int), np.zeros(4), obs, ends, ends)
+        return purity(buffer, lambda obs, action: values[(obs[:, 0] // 4).astype(int)])
+
+    assert purity_by("exact") == 1.0
+    assert purity_by(lambda obs, action: 0) == pytest.approx(0.0)
+    assert purity_by(lambda obs, action: obs[0] // 8) == pytest.approx(0.8)  # (1, 3) and (5, 7)
+    alone = ReplayBuffer.for_env(env, 8, Uniform(), seed=0)
+    alone.add(obs[0], 0, 0.0, obs[1], False, False)
+    assert np.isnan(purity(alone, lambda obs, action: values[:1]))

@@ -13,7 +13,7 @@ from sibling_replay.envs import make_env
 from sibling_replay.training.dqn import DQN
 from sibling_replay.training.gym_config import GymConfig, training_env
 from sibling_replay.training.methods import strategy_of
-from sibling_replay.training.replay_measures import measures_of, replay_measures
+from sibling_replay.training.replay_measures import PURITY, measures_of, purity, replay_measures
 from sibling_replay.training.results import RunResult
 from sibling_replay.training.settings import NetworkSettings
 from sibling_replay.training.training_clock import TrainingClock
@@ -31,7 +31,7 @@ def train_gym(
     """Run to the end, from the checkpoint if there is one. `observe` is called now and then."""
     model = new_model(config)
     clock = TrainingClock()
-    kept = measures_of(config.timed)
+    kept = PURITY, *measures_of(config.timed)
 
     def note(model: DQN) -> None:
         """A point of the curve, where one is due and not there yet."""
@@ -40,7 +40,8 @@ def train_gym(
             seconds = [clock.seconds] if config.timed else []
             with clock.stopped():
                 returns = model.evaluate(config.eval_episodes, lambda: make_env(config.env))
-                measures = replay_measures(model.buffer, config.tail_magnitude)
+                pure = purity(model.buffer, model.learner.values_of)
+                measures = pure, *replay_measures(model.buffer, config.tail_magnitude)
             score = float(returns.mean())
             model.notes.append([model.steps, model.episodes, score, *measures, *seconds])
         observe(model)

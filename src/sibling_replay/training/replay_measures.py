@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from sibling_replay import ReplayBuffer
 
 MEASURES = ("tail_ratio", "groups_per_entry", "largest_mass")
+PURITY = "purity"  # of groups, where the learner's values are at hand
 CPU_SECONDS = "cpu_seconds"  # of training up to an evaluation, where they are kept
 
 
@@ -25,3 +30,17 @@ def replay_measures(buffer: ReplayBuffer, tail_magnitude: float) -> tuple[float,
     groups, masses = buffer.groups, buffer.masses
     kept = np.unique(groups).size / groups.size if groups[0] >= 0 else np.nan
     return float(ratio), float(kept), float((masses == masses.max()).mean())
+
+
+def purity(buffer: ReplayBuffer, values: Callable[[Any, Any], NDArray[Any]]) -> float:
+    """How alike the entries of a group are to the learner: the share of the variance of its values,
+    over entries, that lies between groups. 1 in exact groups; nan where no groups are kept."""
+    groups = buffer.groups
+    if groups[0] < 0:
+        return float("nan")
+    columns = buffer.transitions()
+    found = np.asarray(values(columns["obs"], columns["action"]), np.float64)
+    _, owner = np.unique(groups, return_inverse=True)
+    means = np.bincount(owner, found) / np.bincount(owner)
+    total = found.var()
+    return float(1.0 - ((found - means[owner]) ** 2).mean() / total) if total > 0 else 1.0

@@ -8,7 +8,8 @@ eight siblings, of targets and of residuals. Learning rates are the environment'
 Descriptive: AUC and its paired difference to DDQN with intervals that are simultaneous over the
 contenders of a cell. The question is whether averages, which mix targets of unlike states here,
 still help; they are also run with finer and coarser groups (`GRAINS`), so that it can be seen how
-that depends on granularity.
+that depends on granularity and on purity, the share of the variance of the learner's values that
+lies between groups.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from sibling_replay.studies.rivals.shortlist import network_config
 from sibling_replay.studies.study import Choice, Study
 from sibling_replay.studies.tabular import RunNeeds
 from sibling_replay.training.methods import check_options
+from sibling_replay.training.replay_measures import PURITY
 
 NAME = "rivals-networks"
 SEEDS = range(2000, 2010)
@@ -113,6 +115,8 @@ def _cells(runs: pl.DataFrame, base: pl.DataFrame, name: str) -> dict[str, str]:
     last = [float(series(row, "groups_per_entry")[-1]) for row in runs.iter_rows(named=True)]
     if not any(value != value for value in last):
         cells["G/N"] = number(sum(last) / len(last), 4)
+        pure = [float(series(row, PURITY)[-1]) for row in runs.iter_rows(named=True)]
+        cells["purity"] = number(sum(pure) / len(pure), 3)
     return cells
 
 
@@ -129,7 +133,9 @@ NetworkStudy.sections = (
             TableEntry(
                 "rivals-networks-results", "Not in the paper", "CartPole and Acrobot",
                 "Mean ± standard error over seeds 2000-2009; * marks intervals, simultaneous over "
-                "the contenders of a cell, without zero. G/N: groups per entry at the end.",
+                "the contenders of a cell, without zero. At the end of a run, G/N: groups per "
+                "entry, and purity: the share of the variance of values that lies between "
+                "groups.",
                 RunNeeds(NAME), _table,
             ),
         ),
