@@ -31,8 +31,9 @@ from sibling_replay.studies.rivals.declared import (
     main_runs,
     rate_runs,
 )
+from sibling_replay.studies.rivals.rates import chosen_rates
 from sibling_replay.studies.rivals.scores import Scores
-from sibling_replay.studies.rivals.study import BenchJob, chosen_rates, stored_rates
+from sibling_replay.studies.rivals.study import BenchJob, stored_rates
 from sibling_replay.studies.rivals.verdicts import above_everywhere, advice, judged
 from sibling_replay.studies.study import Choice, Source
 from sibling_replay.training.config import TabularConfig
@@ -77,6 +78,9 @@ def frame(above: Callable[[str, str, np.random.Generator], float]) -> pl.DataFra
                         "diagnostic/tilt": [0.1],
                         "diagnostic/entropy": [0.5],
                         "diagnostic/value_error": [2.0],
+                        "steps": 100,
+                        "eval_step": [50, 81, 100],
+                        "eval_return": [0.0, 1.0, 2.0 + place],
                     }
                 )
     return pl.DataFrame(rows)
@@ -162,6 +166,11 @@ def test_the_rate_of_largest_auc_is_chosen() -> None:
         rows.append(row(run, -close))
     rates = chosen_rates(pl.concat(rows, how="diagonal_relaxed"))
     assert rates == pytest.approx({("Chain", name): rate for name, rate in best.items()})
+    told = {(r["contender"], r["metric"]): r["ours"] for r in tables.rate_rows(pl.concat(
+        rows, how="diagonal_relaxed"))}  # fmt: skip
+    assert told["DDQN", "a third"] == told["PAL", "three times"] == "1"
+    assert told["PAL", "a third"] == told["PAL", "the same"] == "0"
+    assert tables.rate_rows(pl.DataFrame()) == []
     main = main_runs(Choice(envs=("Chain",), methods=("PAL",), seeds=(1000,)), rates)[0]
     assert main.config.learning_rate == pytest.approx(3e-3)
     assert main.id == "rivals/Chain/DDQN/PAL/seed=1000"
@@ -238,6 +247,8 @@ def test_tables_and_figures_of_known_rows(
     curves = tables.profiles(found)
     assert curves is not None and len(curves.panels[0].curves) == len(tables.PROFILED)  # type: ignore[union-attr]
     by_env = tables.environment_rows(found)
+    late = {r["env"]: r["ours"] for r in by_env if r["metric"] == "late return"}
+    assert late[ENVS[0]] == "1.500 ± 0.000" and late[ENVS[2]] == "2.500 ± 0.000"
     assert len({(r["env"], r["contender"]) for r in by_env}) == len(ENVS) * len(CONTENDERS)
 
 

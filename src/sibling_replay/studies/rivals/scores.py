@@ -12,6 +12,7 @@ from sibling_replay.artefacts.summaries import series
 from sibling_replay.studies.rivals.declared import BY_NAME, ENVS, SEEDS
 
 F64 = NDArray[np.float64]
+LATE = 0.2  # of a run
 
 
 def with_contender(frame: pl.DataFrame) -> pl.DataFrame:
@@ -48,6 +49,16 @@ class Scores:
         """Those that are there somewhere, in order."""
         there = {contender for _, contender in self._of}
         return tuple(name for name in BY_NAME if name in there)
+
+
+def late_returns(frame: pl.DataFrame) -> dict[tuple[str, str], list[float]]:
+    """By environment and contender: the mean return of the last fifth of each run."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for row in with_contender(frame).iter_rows(named=True):
+        late = np.asarray(row["eval_step"]) > (1.0 - LATE) * row["steps"]
+        returns = np.asarray(row["eval_return"], np.float64)[late]
+        found.setdefault((row["env"], row["contender"]), []).append(float(returns.mean()))
+    return found
 
 
 def last_measure(frame: pl.DataFrame, name: str) -> dict[tuple[str, str], float]:

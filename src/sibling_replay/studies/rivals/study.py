@@ -20,7 +20,7 @@ from sibling_replay.studies.rivals.declared import (
     main_runs,
     rate_runs,
 )
-from sibling_replay.studies.rivals.scores import with_contender
+from sibling_replay.studies.rivals.rates import chosen_rates
 from sibling_replay.studies.rivals.tables import SECTION
 from sibling_replay.studies.study import Choice, Source, Stage, Study
 from sibling_replay.studies.tabular import TabularJob
@@ -87,19 +87,13 @@ class RivalStudy(BenchStudy):
         yield Stage(NAME, runs, self.job(choice))
 
     def frames(self, source: Source) -> dict[str, pl.DataFrame]:
-        return {**super().frames(source), RATE_NAME: source.runs(RATE_NAME)}
+        return {**super().frames(source), RATE_NAME: _trials(source)}
+
+
+def _trials(source: Source) -> pl.DataFrame:
+    """The study's own: others with seeds or settings of one's own may be there."""
+    return study_named(RATE_NAME).compared(source.runs(RATE_NAME))
 
 
 def stored_rates(source: Source) -> Rates:
-    """Chosen from the study's own runs: others with seeds or settings of one's own may be there."""
-    return chosen_rates(study_named(RATE_NAME).compared(source.runs(RATE_NAME)))
-
-
-def chosen_rates(frame: pl.DataFrame) -> Rates:
-    """The rate of largest mean AUC of each contender in each environment; of equal ones the
-    smaller."""
-    named = with_contender(frame)
-    means = named.group_by("env", "contender", "learning_rate").agg(pl.col("auc_return").mean())
-    best = means.sort("auc_return", "learning_rate", descending=[True, False])
-    chosen = best.unique(["env", "contender"], keep="first", maintain_order=True)
-    return {(row["env"], row["contender"]): row["learning_rate"] for row in chosen.to_dicts()}
+    return chosen_rates(_trials(source))

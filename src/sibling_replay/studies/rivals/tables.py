@@ -18,8 +18,17 @@ from sibling_replay.artefacts.statistics import (
     paired_interval,
     probability_of_improvement,
 )
-from sibling_replay.studies.rivals.declared import BY_NAME, COMPARED, ENVS, NAME
-from sibling_replay.studies.rivals.scores import F64, Scores, last_measure
+from sibling_replay.studies.rivals.declared import (
+    BY_NAME,
+    COMPARED,
+    ENVS,
+    FACTORS,
+    NAME,
+    RATE_NAME,
+    contender_config,
+)
+from sibling_replay.studies.rivals.rates import chosen_rates
+from sibling_replay.studies.rivals.scores import F64, Scores, last_measure, late_returns
 from sibling_replay.studies.rivals.verdicts import (
     BASE,
     CONTROLS,
@@ -88,12 +97,15 @@ def environment_rows(frame: pl.DataFrame) -> list[dict[str, str]]:
     scores = Scores(frame)
     cells = [(env, name) for env in ENVS for name in BY_NAME if scores.of(name, (env,)) is not None]
     compared = sum(name != BASE for _, name in cells)
+    late = late_returns(frame)
     found = []
     for env, name in cells:
         ours, base = scores.of(name, (env,)), scores.of(BASE, (env,))
         assert ours is not None
         mean, error = mean_se(ours[:, 0])
         row = {"AUC": f"{number(mean, 3)} ± {number(error, 3)}"}
+        mean, error = mean_se(np.array(late[env, name]))
+        row["late return"] = f"{number(mean, 3)} ± {number(error, 3)}"
         if base is not None and name != BASE:
             gap = paired_interval(ours[:, 0] - base[:, 0], compared)
             mark = " *" if gap.low > 0 or gap.high < 0 else ""
@@ -127,6 +139,27 @@ def verdict_rows(frame: pl.DataFrame) -> list[dict[str, str]]:
         said = f"above in all: {', '.join(everywhere)}" if everywhere else "yes"
         found.append(keys | {"metric": "holds", "ours": "no" if everywhere else "yes"})
         found.append(keys | {"metric": "gain", "ours": said if everywhere else ""})
+    return found
+
+
+def rate_rows(frame: pl.DataFrame) -> list[dict[str, str]]:
+    """In how many environments each contender took which of the three learning rates."""
+    found = []
+    rates = chosen_rates(frame) if frame.height else {}
+    for name in BY_NAME:
+        taken = [
+            rate / contender_config(env, BY_NAME[name], 0).learning_rate
+            for (env, contender), rate in rates.items()
+            if contender == name
+        ]
+        if taken:
+            keys = {"contender": name, "paper": ""}
+            counts = {
+                words: sum(np.isclose(each, factor) for each in taken)
+                for words, factor in zip(("a third", "the same", "three times"), FACTORS,
+                                         strict=True)
+            }  # fmt: skip
+            found += [keys | {"metric": head, "ours": str(count)} for head, count in counts.items()]
     return found
 
 
@@ -205,10 +238,10 @@ def profiles(frame: pl.DataFrame) -> Figure | None:
 
 
 def _of(
-    rows: Callable[[pl.DataFrame], list[dict[str, str]]], shape: Shape
+    rows: Callable[[pl.DataFrame], list[dict[str, str]]], shape: Shape, study: str = NAME
 ) -> Callable[[Frames], tuple[Table, Count]]:
     def build(frames: Frames) -> tuple[Table, Count]:
-        return texts(rows(frames[NAME]), shape), Count()
+        return texts(rows(frames[study]), shape), Count()
 
     return build
 
@@ -242,8 +275,13 @@ SECTION = Section(
         FigureEntry("rivals-profiles", "Not in the paper", "Performance profiles",
                     "Higher is better at every level.", NEEDS, profiles),
         TableEntry("rivals-environments", "Not in the paper", "Each environment",
-                   "Mean ± standard error over seeds 1000-1019; * marks intervals, simultaneous "
-                   "over all comparisons, without zero.", NEEDS,
+                   "Mean ± standard error over seeds 1000-1019; late: the last fifth of a run; * "
+                   "marks intervals, simultaneous over all comparisons, without zero.", NEEDS,
                    _of(environment_rows, Shape(rows=("contender",), block="env"))),
+        TableEntry("rivals-chosen-rates", "Not in the paper", "The learning rates that were chosen",
+                   "In how many environments a contender has which learning rate, as part of the "
+                   "environment's own; chosen by AUC on seeds 900-904. Many at an edge mean that "
+                   "the best may lie beyond it.", NEEDS,
+                   _of(rate_rows, Shape(rows=("contender",)), RATE_NAME)),
     ),
 )  # fmt: skip
