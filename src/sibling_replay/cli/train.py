@@ -62,6 +62,7 @@ def train(
     loss: Annotated[str | None, by_default("mse", "LOSS")] = None,
     updates_a_step: Annotated[int | None, by_default("1", "INT")] = None,
     n_steps: Annotated[int | None, by_default("1", "INT")] = None,
+    eval_mean_rewards: Annotated[bool | None, by_default("false", "{True,False}")] = None,
     set: Annotated[tuple[str, ...], by_default("none", "NAME=VALUE [NAME=VALUE ...]")] = (),
     runs: Runs = Path("runs"),
 ) -> int:
@@ -114,6 +115,8 @@ def train(
         loss: mse (paper: mse), huber, huber:K, pal or pal:ALPHA.
         updates_a_step: Replay updates after every environment step, with a table (paper: 1).
         n_steps: Steps that an outcome covers at most, for n-step targets (paper: 1).
+        eval_mean_rewards: Whether evaluations pay the mean reward of an action, with a table: as
+            much on average, and less noise (paper: false).
         update_all_siblings: AVG only: refresh every sibling used, not only the anchor
             (paper: false / true / true).
     """
@@ -176,7 +179,9 @@ def _without_table(
     learner: str | None,
     others: Sequence[str],
 ) -> RunConfig:
-    for name in ("eval_every_episodes", "update_all_siblings", "updates_a_step"):
+    for name in (
+        "eval_every_episodes", "update_all_siblings", "updates_a_step", "eval_mean_rewards",
+    ):  # fmt: skip
         if name in given:
             raise ValueError(
                 f"--{name.replace('_', '-')} is for environments with a transition table, and "
