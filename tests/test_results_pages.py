@@ -12,7 +12,7 @@ import pytest
 
 from sibling_replay.artefacts.statistics import paired_interval
 from sibling_replay.running import store
-from sibling_replay.studies import study_named
+from sibling_replay.studies import pendulum, study_named
 from sibling_replay.studies.keys import declared as keys_declared
 from sibling_replay.studies.keys import tables as keys_tables
 from sibling_replay.studies.minatar import tables as minatar_tables
@@ -54,6 +54,19 @@ def test_figures_in_sentences_are_those_of_the_committed_results() -> None:
     )
     for page in (readme, keys):
         assert told["H1CartPole-v1"] in page and told["H1Acrobot-v1"] in page
+    runs = store.load_runs(ROOT / "results" / "pendulum.parquet")
+    said = keys_tables.verdicts(runs, "algorithm", pendulum.SETTINGS, pendulum.SEEDS)
+    control = {row["hypothesis"][:2] + row["algorithm"]: row["ours"] for row in said
+               if row["metric"] == "evidence"}  # fmt: skip
+    for page in (readme, keys, beyond):
+        assert control["H1SAC"] in page and control["H1TD3"] in page
+    assert f"SAMPLE with `Auto` {control['H2SAC']} and {control['H2TD3']} times" in beyond
+    late = {
+        algorithm: np.mean(keys_tables.late_ratio(keys_tables.of_replay(cell, keys_declared.PER)))
+        for algorithm in pendulum.SETTINGS
+        for cell in [runs.filter(algorithm=algorithm, condition="mp-tail")]
+    }
+    assert f"{late['SAC']:.1f} times (SAC) and {late['TD3']:.1f} times (TD3)" in beyond
     ratios = [
         np.mean(keys_tables.late_ratio(keys_tables.of_replay(cell, replay)))
         for env in ("CartPole-v1", "Acrobot-v1")

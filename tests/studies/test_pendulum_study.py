@@ -68,6 +68,11 @@ def test_tables_say_what_the_rows_hold() -> None:
         ("SAC", "H1"): "yes", ("SAC", "H2"): "yes", ("SAC", "H3"): "yes",
         ("TD3", "H1"): "no", ("TD3", "H2"): "yes", ("TD3", "H3"): "yes",
     }  # fmt: skip
+    figure = pendulum.curves(frame)
+    assert figure is not None and len(figure.panels) == 4
+    per = figure.panels[0].curves[1]  # type: ignore[union-attr]
+    assert (per.label, per.x, per.y[0]) == ("PER", (0.0, 5_000.0, 10_000.0), -802.0)
+    assert pendulum.curves(frame.head(0)) is None
     cells = tables.rows(frame, "algorithm", pendulum.SETTINGS, pendulum.REPLAYS)
     minus = {each["algorithm"]: each["ours"] for each in cells
              if each["metric"] == "minus, paired" and each["replay"] == "SAMPLE, auto"}  # fmt: skip

@@ -23,12 +23,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from sibling_replay.artefacts.entries import Frames, Section, TableEntry
+import polars as pl
+
+from sibling_replay.artefacts.entries import FigureEntry, Frames, Section, TableEntry
 from sibling_replay.artefacts.layout import Count, Shape, Table, texts
+from sibling_replay.artefacts.panels import Curve, Figure, LinePanel
+from sibling_replay.artefacts.seeds import mean_curve
 from sibling_replay.running.jobs import JobFunction
 from sibling_replay.running.runs import Run, select, spelt
 from sibling_replay.studies.keys import tables
-from sibling_replay.studies.keys.declared import AUTO, PER, UNIFORM, with_annealing
+from sibling_replay.studies.keys.declared import AUTO, PER, UNIFORM, Replay, with_annealing
 from sibling_replay.studies.keys.study import SB3Job
 from sibling_replay.studies.study import Choice, Study, chosen_run
 from sibling_replay.studies.tabular import RunNeeds
@@ -98,6 +102,29 @@ def _verdict_table(frames: Frames) -> tuple[Table, Count]:
     return texts(rows, Shape(rows=("hypothesis",), block="algorithm")), Count()
 
 
+def curves(frame: pl.DataFrame) -> Figure | None:
+    """Returns along training, an algorithm a row and a condition a column."""
+    panels = []
+    for algorithm in SETTINGS:
+        for condition, replays in REPLAYS.items():
+            cell = frame.filter(algorithm=algorithm, condition=condition)
+            drawn = [
+                _curve(runs, replay)
+                for replay in replays
+                if (runs := tables.of_replay(cell, replay)).height
+            ]
+            if drawn:
+                title = f"{algorithm}, {condition}"
+                panels.append(LinePanel(title, "environment steps", "return", tuple(drawn)))
+    return Figure(tuple(panels), 2, "Mean ± standard error over seeds.") if panels else None
+
+
+def _curve(runs: pl.DataFrame, replay: Replay) -> Curve:
+    """All runs are evaluated at the same steps."""
+    returns = [each.to_numpy() for each in runs["eval_return"]]
+    return mean_curve(replay.method, replay.words, runs["eval_step"][0].to_list(), returns)
+
+
 _NEEDS = RunNeeds(NAME)
 PendulumStudy.sections = (
     Section(
@@ -106,6 +133,15 @@ PendulumStudy.sections = (
         "SB3's SAC and TD3 on Pendulum with groups over observations and real actions, declared "
         "before it was run.",
         (
+            FigureEntry(
+                "pendulum-curves",
+                "Not in the paper",
+                "Returns on Pendulum along training",
+                "Ten greedy episodes of the clean environment every 500 steps, whatever the "
+                "rewards that were trained on.",
+                _NEEDS,
+                curves,
+            ),
             TableEntry(
                 "pendulum-results",
                 "Not in the paper",
