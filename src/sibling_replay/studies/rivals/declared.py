@@ -53,7 +53,9 @@ the time was looked at. Changed after that, and before any run of the study, on 
 independent reader of this file: RANK gives refreshed entries their rank at once; ReLo has Huber's
 loss; GROUP-neyman goes by present errors between rescorings, too; the controls for loss and
 stratified draws came in; the least unit and leaving out one environment; evaluations by mean
-rewards; ConalBandit's part; TwoChains among the tails.
+rewards; ConalBandit's part; TwoChains among the tails. Of the runs that choose learning rates, 30
+had been started with the older declaration and 171 with this one, to see that they go on; nothing
+but their time was looked at, and they were thrown away.
 
 Known limits: DDQN's own learning rate is one choice, by five seeds, that all comparisons share.
 EPER's mean is over the errors that its entries had when they were last replayed. Environments that

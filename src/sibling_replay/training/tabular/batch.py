@@ -41,6 +41,7 @@ from sibling_replay.strategies.steps import (
     write_masses,
 )
 from sibling_replay.strategies.weights import BY_BATCH, write_weights
+from sibling_replay.training.losses import HUBER, MSE, slope_and_loss
 from sibling_replay.training.tabular.rules import (
     BY_AGE,
     BY_GROUP,
@@ -296,20 +297,13 @@ def _draw_by_group(memory, batch, recipe, live, beta):
 
 
 @inner(error_model="numpy")
-def _huber(size):
-    """Of the size of an error."""
-    return 0.5 * size * size if size <= 1.0 else size - 0.5
-
-
-@inner(error_model="numpy")
-def _write_drops(batch, huber, alpha, epsilon):
+def _write_drops(batch, loss, alpha, epsilon):
     """Priorities relu(loss(d) - loss(d')) + epsilon. Returns the first largest."""
     largest = 0
     for b in range(batch.td.size):
-        error, aside = abs(np.float64(batch.td[b])), abs(np.float64(batch.aside[b]))
-        drop = error * error - aside * aside
-        if huber:
-            drop = _huber(error) - _huber(aside)
+        _, now = slope_and_loss(np.float64(batch.td[b]), loss, 1.0, 1.0)
+        _, aside = slope_and_loss(np.float64(batch.aside[b]), loss, 1.0, 1.0)
+        drop = now - aside
         batch.priorities[b] = min(max(drop, 0.0) + epsilon, GREATEST)
         if batch.priorities[b] > batch.priorities[largest]:
             largest = b
@@ -348,7 +342,8 @@ def refresh(memory, batch, rule, alpha, epsilon, live, updates):
         _note(memory, batch, rule, alpha, epsilon)
         return -1
     if rule.priority != OF_ERROR:
-        largest = _write_drops(batch, rule.priority == HUBER_DROP, alpha, epsilon)
+        loss = HUBER if rule.priority == HUBER_DROP else MSE
+        largest = _write_drops(batch, loss, alpha, epsilon)
     else:
         largest = write_masses(
             batch.td, alpha, epsilon, batch.priorities, batch.masses, recipe.floor
