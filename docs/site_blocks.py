@@ -4,6 +4,7 @@ A page has a place for it, `<!-- NAME -->` and `<!-- /NAME -->` on lines of thei
 
     report: NAME      a table or figure of `sibling-replay report`; where its runs are not there
                       yet, the command that makes them
+    state: STUDY      how much of a study has been run
     benchmark: NAME   benchmarks/NAME.md
     help: COMMAND     what `sibling-replay COMMAND --help` prints
     file: PATH        a Markdown file of the repository
@@ -30,9 +31,11 @@ from matplotlib import rc_context
 
 from sibling_replay.artefacts.entries import FigureEntry, Frames, Gap, TableEntry
 from sibling_replay.report import matplotlib_ink
+from sibling_replay.report.build import artefact_of
 from sibling_replay.report.markup import markdown
 from sibling_replay.studies import all_studies, chapters
 from sibling_replay.studies.study import Source
+from sibling_replay.studies.tabular import RunNeeds
 
 ROOT = Path(__file__).parent.parent
 PLACE = re.compile(r"^<!-- (?P<name>[^/\n][^\n]*?) -->\n<!-- /(?P=name) -->$", re.M)
@@ -55,6 +58,8 @@ def block(name: str, up: str = "") -> str:
     kind, _, what = name.partition(": ")
     if kind == "report" and what:
         return report_block(what, up)
+    if kind == "state" and what:
+        return state_of(what)
     if kind == "benchmark" and what:
         return benchmark(what)
     if kind == "help":
@@ -87,23 +92,33 @@ def not_run(command: str) -> str:
 
 def report_block(name: str, up: str) -> str:
     """A table or figure with its title and caption, and what it still lacks."""
-    entry = entries()[name]
-    frames = all_frames()
-    gap = entry.needs.gap(frames)
-    if gap is not None and gap.everything:
-        return f"**{entry.title}.** {entry.caption}\n\n{not_run(gap.command)}"
-    parts = [f"**{entry.title}.** {entry.caption}"]
-    if isinstance(entry, FigureEntry):
-        parts.append(f"![{entry.title}]({up}{FIGURES}/{name}.png)")
-    else:
-        parts.append(markdown(entry.build(frames)[0]).strip())
-    if gap is not None:
-        parts.append(lacking(gap))
+    made = artefact_of(entries()[name], all_frames())
+    parts = [f"**{made.entry.title}.** {made.entry.caption}"]
+    if made.figure is not None:
+        parts.append(f"![{made.entry.title}]({up}{FIGURES}/{name}.png)")
+    if made.table is not None:
+        parts.append(markdown(made.table).strip())
+    if made.gap is not None:
+        parts.append(not_run(made.gap.command) if made.gap.everything else lacking(made.gap))
     return "\n\n".join(parts)
 
 
 def lacking(gap: Gap) -> str:
     return f"*Not all of it has been run ({'; '.join(gap.lines)}):* `{gap.command}`"
+
+
+def state_of(study: str) -> str:
+    """How much of a study is there, as a sentence."""
+    needs = RunNeeds(study)
+    done, total = needs.done(all_frames()), needs.total
+    if done == total:
+        return f"All {total:,} runs of it are there."
+    if not done:
+        return f"**It has not been run yet:** `sibling-replay reproduce {study}`"
+    return (
+        f"**It is under way:** {done:,} of {total:,} runs are there. What was declared to be "
+        f"judged by all of them is not shown before: `sibling-replay reproduce {study}`"
+    )
 
 
 @cache
@@ -122,11 +137,7 @@ def all_frames() -> Frames:
 
 def figure_png(name: str) -> bytes | None:
     """A figure of the report; None if there are no runs of it."""
-    entry = entries()[name]
-    assert isinstance(entry, FigureEntry)
-    frames = all_frames()
-    gap = entry.needs.gap(frames)
-    figure = None if gap and gap.everything else entry.build(frames[entry.needs.study])
+    figure = artefact_of(entries()[name], all_frames()).figure
     if figure is None:
         return None
     with rc_context(matplotlib_ink.LOOK), io.BytesIO() as file:

@@ -17,8 +17,9 @@ from sibling_replay.envs import (
     random_policy,
     reachable_states,
 )
-from sibling_replay.studies.rivals.settings import ENVIRONMENTS, SETTINGS, twin
+from sibling_replay.studies.rivals.settings import SETTINGS
 from sibling_replay.training.config import gym_id
+from support.twins import twin
 
 PAPER = ("OutlierBandit", "TwoChains", "FrozenLake-H100/H300", "FrozenLake-H50")
 
@@ -37,7 +38,7 @@ def bellman(model: TabularModel, gamma: float, values: np.ndarray) -> np.ndarray
     return found
 
 
-@pytest.mark.parametrize("env", [*PAPER, *ENVIRONMENTS])
+@pytest.mark.parametrize("env", [*PAPER, *SETTINGS])
 def test_best_values_solve_bellmans_equation_and_twins_have_them(env: str) -> None:
     gamma = SETTINGS.get(env, {}).get("gamma", 0.99)
     model = table(env)

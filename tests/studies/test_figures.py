@@ -211,7 +211,9 @@ def _coloured(part):
 
 def small_figure() -> Figure:
     mark = Mark("PER", (1.0, 2.0, 6.0), Estimate(2.5, 0.5))
-    heat = HeatPanel("map", "β", "α", ("0",), ("1", "2"), ((Estimate(-1.0, 0.25),), (None,)), 2.0)
+    heat = HeatPanel(
+        "map", "β", "α", ("0",), ("1", "2"), ((Estimate(-1.0, 0.25),), (None,)), 2.0, "A − B"
+    )
     curve = seeds.mean_curve("SAMPLE", "SAMPLE", [1e3, 2e3], [np.array([1.0, 2.0])])
     return Figure((PointPanel("p", "score", (mark,)), LinePanel("l", "x", "y", (curve,)), heat), 3)
 
@@ -263,4 +265,5 @@ def test_log_ticks(low, high, ticks):
     ],
 )
 def test_cells_print_as_many_digits_as_their_map_needs(cell, limit, text):
-    assert places.cell_text(cell, limit, " ") == text
+    panel = HeatPanel("map", "β", "α", ("0",), ("1",), ((cell,),), limit, "A − B")
+    assert places.cell_text(cell, panel, " ") == text

@@ -12,8 +12,9 @@ import pytest
 from sibling_replay import cli
 from sibling_replay.artefacts.statistics import Interval
 from sibling_replay.running import metrics, store
+from sibling_replay.studies.alike import check_alike
 from sibling_replay.studies.minatar import tables as minatar_tables
-from sibling_replay.studies.minatar.coverage import PAPER_STEPS, check_alike, counts, horizons
+from sibling_replay.studies.minatar.coverage import CELL, PAPER_STEPS, counts, horizons
 from sibling_replay.studies.minatar.job import checkpoint_name
 from sibling_replay.studies.minatar.runs import PER_RATES, RATES, minatar_config, minatar_run
 from sibling_replay.studies.paper import numbers as published
@@ -65,7 +66,7 @@ def test_lengths_are_kept_apart() -> None:
     long = row("SpaceInvaders", "SAMPLE", 2, 30.0, steps=PAPER_STEPS)
     both = stack(scored(), long)
     assert horizons(both) == (PAPER_STEPS, SHORT)
-    check_alike(both)
+    check_alike(both, CELL)
     compared = minatar_tables.compare_auc(both)
     assert compared["steps"].to_list() == sorted(compared["steps"], reverse=True)
     assert cell(compared, steps=PAPER_STEPS)["mean"] == pytest.approx(30.0)
@@ -117,13 +118,15 @@ def test_the_tails_effect_pairs_the_seeds_that_both_conditions_have() -> None:
 
 
 def test_runs_that_differ_in_more_than_their_seed_are_not_averaged() -> None:
-    check_alike(stack(scored(), scored("clean"), row("Breakout", "PER", 1, 2.0)))
+    check_alike(stack(scored(), scored("clean"), row("Breakout", "PER", 1, 2.0)), CELL)
     other = row("SpaceInvaders", "SAMPLE", 2, 1.0, encoder="f" * 32)
-    with pytest.raises(ValueError, match="SAMPLE, mp-tail, 200,000 steps differ in encoder"):
-        check_alike(stack(scored(), other))
+    with pytest.raises(
+        ValueError, match="mp-tail, SpaceInvaders, SAMPLE, 200000 differ in encoder"
+    ):
+        check_alike(stack(scored(), other), CELL)
     again = row("Breakout", "PER", 0, 1.0, learning_rate=1e-4)
     with pytest.raises(ValueError, match=r"differ in learning_rate \(3e-05, 0.0001\)"):
-        check_alike(stack(scored(), again))
+        check_alike(stack(scored(), again), CELL)
 
 
 def test_learning_rates_used_and_selected() -> None:
@@ -151,7 +154,7 @@ def test_nothing_run_gives_empty_tables() -> None:
     nothing = store.no_runs()
     assert horizons(nothing) == ()
     assert set(counts(nothing, PAPER_STEPS).values()) == {0}
-    check_alike(nothing)
+    check_alike(nothing, CELL)
     for table in (
         minatar_tables.compare_auc(nothing),
         minatar_tables.paired_differences(nothing),

@@ -15,14 +15,13 @@ from sibling_replay.envs import (
 from sibling_replay.running.metrics import late
 from sibling_replay.studies.own import own_run
 from sibling_replay.studies.rivals.settings import (
-    ENVIRONMENTS,
     SETTINGS,
     bench_config,
     settings_of,
-    twin,
 )
 from sibling_replay.training.config import TabularConfig, paper_config
 from sibling_replay.training.tabular.trainer import tabular_model, train_tabular
+from support.twins import twin
 
 SEED = 77  # the study has 900-904 and 1000-1019
 # The least mean return of the last tenth of a run. The easy ones are nearly optimal; bounds of the
@@ -57,11 +56,11 @@ def test_ddqn_learns(env: str) -> None:
 
 
 def test_every_environment_is_tried() -> None:
-    assert set(ENVIRONMENTS) - set(LEARNT) == {"ConalBandit"}
-    assert len(ENVIRONMENTS) == 12
+    assert set(SETTINGS) - set(LEARNT) == {"ConalBandit"}
+    assert len(SETTINGS) == 12
 
 
-@pytest.mark.parametrize("env", ENVIRONMENTS)
+@pytest.mark.parametrize("env", SETTINGS)
 @pytest.mark.parametrize("method", ["SAMPLE", "MODEL", "AVG"])
 def test_other_methods_run(env: str, method: str) -> None:
     result = train_tabular(bench_config(env, method, SEED, steps=1_300, learning_starts=100))
@@ -69,13 +68,13 @@ def test_other_methods_run(env: str, method: str) -> None:
 
 
 def test_names_are_in_their_one_spelling() -> None:
-    for env in ENVIRONMENTS:
+    for env in SETTINGS:
         assert env_text(*parse_env(env)) == env
         assert env_text(*parse_env(twin(env))) == twin(env) == twin(twin(env))
 
 
 def test_whose_settings_they_are() -> None:
-    for env in ENVIRONMENTS:
+    for env in SETTINGS:
         for text in (env, twin(env), f"{env},reward_noise=tail-30"):
             assert settings_of(text) is SETTINGS[env]
     assert settings_of("sibling_replay/NoisyGridworld-v0") is SETTINGS["NoisyGridworld"]

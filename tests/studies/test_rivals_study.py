@@ -11,6 +11,7 @@ import pytest
 
 from sibling_replay.artefacts.gains import gain
 from sibling_replay.envs import optimal_values
+from sibling_replay.report import matplotlib_ink, plotly_ink
 from sibling_replay.running import store
 from sibling_replay.running.runs import Run
 from sibling_replay.studies import study_named
@@ -32,11 +33,12 @@ from sibling_replay.studies.rivals.declared import (
     main_runs,
     rate_runs,
 )
-from sibling_replay.studies.rivals.rates import chosen_rates
+from sibling_replay.studies.rivals.rates import chosen_rates, rates_in
 from sibling_replay.studies.rivals.scores import Scores
 from sibling_replay.studies.rivals.study import BenchJob, stored_rates
 from sibling_replay.studies.rivals.verdicts import above_everywhere, advice, judged
 from sibling_replay.studies.study import Choice, Source
+from sibling_replay.studies.tabular import RunNeeds
 from sibling_replay.training.config import TabularConfig
 from sibling_replay.training.results import RunResult
 from sibling_replay.training.tabular.bench_measure import outcome_tilt
@@ -156,7 +158,7 @@ def test_settings_are_the_same_for_all_but_what_a_contender_is() -> None:
 
 
 def test_the_rate_of_largest_auc_is_chosen() -> None:
-    runs = rate_runs(Choice(envs=("Chain",), methods=("DDQN", "PAL"), seeds=(900, 901)))
+    runs = rate_runs(Choice(envs=("Chain",), methods=("DDQN", "PAL")))
     best = {"DDQN": 1e-3 / 3, "PAL": 3e-3}
     rows = []
     for run in runs:
@@ -171,6 +173,8 @@ def test_the_rate_of_largest_auc_is_chosen() -> None:
     assert told["DDQN", "a third"] == told["PAL", "three times"] == "1"
     assert told["PAL", "a third"] == told["PAL", "the same"] == "0"
     assert tables.rate_rows(pl.DataFrame()) == []
+    some = pl.concat(rows, how="diagonal_relaxed").filter(pl.col("seed") < 904)
+    assert tables.rate_rows(some) == [], "choices of unequal trials are none"
     main = main_runs(Choice(envs=("Chain",), methods=("PAL",), seeds=(1000,)), rates)[0]
     assert main.config.learning_rate == pytest.approx(3e-3)
     assert main.id == "rivals/Chain/DDQN/PAL/seed=1000"
@@ -246,9 +250,19 @@ def test_tables_and_figures_of_known_rows(
     assert heat is not None and len(heat.panels[0].cells) == len(CONTENDERS) - 1  # type: ignore[union-attr]
     curves = tables.profiles(found)
     assert curves is not None and len(curves.panels[0].curves) == len(tables.PROFILED)  # type: ignore[union-attr]
+    for figure in (heat, curves):
+        (specification,) = plotly_ink.specifications(figure)
+        assert matplotlib_ink.drawing_of(figure).axes
+    told = specification["data"][0]
+    assert set(told["customdata"]) == {""}, "a share of runs has no standard error"
+    (shaded,) = plotly_ink.specifications(heat)
+    assert "minus DDQN: %{customdata}" in shaded["data"][0]["hovertemplate"]
+    assert shaded["layout"]["height"] > 18 * len(CONTENDERS)
     by_env = tables.environment_rows(found)
-    late = {r["env"]: r["ours"] for r in by_env if r["metric"] == "late return"}
+    late = {r["env"]: r["ours"] for r in by_env if r["metric"] == "last fifth"}
     assert late[ENVS[0]] == "1.500 ± 0.000" and late[ENVS[2]] == "2.500 ± 0.000"
+    assert set(late) == set(COMPARED), "returns where all arms are equal are chance"
+    assert {r["env"] for r in by_env if r["metric"] == "value error"} == set(ENVS)
     assert len({(r["env"], r["contender"]) for r in by_env}) == len(ENVS) * len(CONTENDERS)
 
 
@@ -256,6 +270,49 @@ def test_what_is_not_whole_is_not_judged(known_rows: pl.DataFrame) -> None:
     some = known_rows.filter(pl.col("seed") < 1019)
     assert judged(Scores(some)) == [] and advice(Scores(some)) == []
     assert tables.summary_rows(some) == [] and tables.grid(some) is None
+    assert tables.profiles(some) is None
+    contender = pl.col("run").str.split("/").list.get(3)
+    two = Scores(known_rows.filter(contender.is_in(["DDQN", "AVG-uniform"])))
+    assert advice(two) == [], "Holm's correction is over all contenders"
+    one = known_rows.filter(env=COMPARED[0])
+    assert tables.summary_rows(one) == [] and tables.profiles(one) is None
+    assert advice(Scores(one)) == []
+
+
+def test_a_learning_rate_of_ones_own() -> None:
+    """Nothing is left to choose, and what cannot be is said before the trials."""
+    own = Choice(envs=("Chain",), methods=("PER",), seeds=(5,), settings={"learning_rate": 1e-4})
+    (stage,) = (each for each in STUDY.stages(own) if not isinstance(each, str))
+    assert stage.title == "rivals" and stage.runs[0].config.learning_rate == 1e-4
+    with pytest.raises(ValueError, match="rivals-rates is there to choose it"):
+        rate_runs(own)
+    looked = Choice(envs=("Chain",), methods=("PER",), settings={"diagnostics_every": 100})
+    assert main_runs(looked)[0].config.diagnostics_every == 100
+    assert main_runs(Choice(envs=("Chain",)))[0].config.diagnostics_every == 10_000
+
+
+def test_runs_of_one_cell_with_two_rates_are_refused() -> None:
+    """Their ids do not name the rate."""
+    chosen = Choice(envs=("Chain",), methods=("PER",))
+    first, second = main_runs(chosen)[:2]
+    other = main_runs(chosen, {("Chain", "PER"): 3e-3})[1]
+    assert other.id == second.id
+    assert STUDY.compared(pl.concat([row(first, 1.0), row(second, 1.0)])).height == 2
+    with pytest.raises(ValueError, match=r"rivals/Chain/PER/PER differ in learning_rate"):
+        STUDY.compared(pl.concat([row(first, 1.0), row(other, 1.0)]))
+
+
+def test_what_is_said_of_its_runs_names_contenders(tmp_path: Path) -> None:
+    lines = STUDY.status_lines(tmp_path)
+    assert "rivals: 0 of 7480 runs done" in lines[0]
+    assert any(line.split()[:2] == ["OutlierBandit", "DDQN-huber"] for line in lines)
+    assert any(line.endswith("GROUP-neyman      0 / 20") for line in lines)
+    run = main_runs(Choice(envs=("Chain",), methods=("PER",)))[0]
+    gap = RunNeeds("rivals").gap({"rivals": row(run, 1.0)})
+    assert gap is not None and not gap.everything and gap.lines == ("1 of 7,480 runs",)
+    seeds = main_runs(Choice(envs=("Chain",), methods=("PER",), seeds=(5,)))[0]
+    said = list(STUDY.tables(pl.concat([row(run, 1.0), row(seeds, 1.0)])))
+    assert said[-1] == "left out: 1 runs with seeds that are not the study's own"
 
 
 def test_a_run_is_measured() -> None:
@@ -293,6 +350,16 @@ def test_the_five_best_are_varied_once_the_bench_is_whole(
     assert {run.config.seed for run in runs} == set(range(1020, 1025))
     rates = {run.config.learning_rate for run in runs if "Chain/CV/CV" in run.id}
     assert rates == {0.5}
+    chosen = sensitivity.sensitivity_runs(Choice(envs=("chain",), methods=("cv",)), names)
+    assert {(run.config.env, run.config.method) for run in chosen} == {("Chain", "CV")}
+    with pytest.raises(ValueError, match="unknown method 'PER' in this study"):
+        sensitivity.sensitivity_runs(Choice(methods=("PER",)), ("CV",))
+    assert study.status_lines(tmp_path) == [
+        f"rivals-sensitivity: `rivals` is not whole in {tmp_path}: which are the five best is not "
+        "known yet"
+    ]
+    rated = known_rows.with_columns(learning_rate=pl.col("seed") * 0 + 0.25)
+    assert set(rates_in(rated).values()) == {0.25} and len(rates_in(rated)) == len(BY_NAME) * 17
     exponents = {run.config.alpha for run in runs if run.config.method == "AVG"}
     assert exponents == set(sensitivity.ALPHAS)
     for run in runs:  # beta rises over as many steps, however many updates these have

@@ -13,6 +13,7 @@ from typing import Literal
 
 from sibling_replay.artefacts.statistics import mean_se
 
+MOST_COLUMNS = 8  # of a heat map with room for words
 PAPER = "paper"  # the style of everything that is the paper's number, not ours
 
 
@@ -72,13 +73,14 @@ class PointPanel:
 
 @dataclass(frozen=True)
 class Curve:
-    """Means over seeds along x, with standard errors (nan where there is one seed)."""
+    """Values along x: means over seeds with standard errors (nan where there is one seed), or
+    shares of runs, which have none."""
 
     style: str
     label: str
     x: tuple[float, ...]
     y: tuple[float, ...]
-    se: tuple[float, ...]
+    se: tuple[float, ...] | None
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,7 @@ class HeatPanel:
     rows: tuple[str, ...]
     cells: tuple[tuple[Estimate | None, ...], ...]
     limit: float
+    what: str  # a cell is, in a word or two
     style: Literal["ours", "paper"] = "ours"
 
     def describe(self) -> str:
@@ -132,6 +135,11 @@ class HeatPanel:
             if cell is not None
         )
         return f"{self.title}, by {self.y_label}/{self.x_label}: {'; '.join(said)}."
+
+    @property
+    def crowded(self) -> bool:
+        """Whether there is no room for errors in the cells, nor for names that lie flat."""
+        return len(self.columns) > MOST_COLUMNS
 
 
 Panel = PointPanel | LinePanel | HeatPanel

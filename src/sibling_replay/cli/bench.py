@@ -14,7 +14,7 @@ from rich.table import Table
 from sibling_replay import terminal
 from sibling_replay.cli.carry_out import carry_out, finish, new_backend, say
 from sibling_replay.cli.options import Runs, by_default
-from sibling_replay.cli.train import has_table, known_environment
+from sibling_replay.cli.train import check_table, has_table, known_environment
 from sibling_replay.running import store
 from sibling_replay.running.display import duration
 from sibling_replay.running.runs import Run, spelt
@@ -57,6 +57,8 @@ def bench(
         workers: Runs at a time.
         yes: Begin without asking.
     """
+    if workers < 1:
+        raise ValueError(f"--workers must be at least 1, got {workers}")
     if seeds < 2:
         raise ValueError(f"--seeds must be at least 2: one run says nothing, got {seeds}")
     env = known_environment(env)
@@ -64,6 +66,8 @@ def bench(
     if len(names) < 2 or len(set(names)) < len(names):
         raise ValueError("--method must name at least two contenders, each once")
     table = has_table(env)
+    if table:
+        check_table(env)
     if key is not None and table:
         raise ValueError(f"--key is for environments without a table: groups of {env} are exact")
     wanted = [

@@ -51,7 +51,7 @@ def report(runs: Place = None, results: Place = None, out: Path = Path("report")
     total = made.count
     say(f"{total.within} of {total.compared} published means within the combined 95 % interval")
     for artefact in made.gaps:
-        shown = "partly run" if artefact.figure or artefact.table else "not run"
+        shown = "not run" if artefact.gap and artefact.gap.everything else "partly run"
         say(f"{shown}: {artefact.entry.number}, {artefact.entry.title}")
     say(str(out / "index.html"))
     return 0

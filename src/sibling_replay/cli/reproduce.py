@@ -16,7 +16,6 @@ from sibling_replay.envs import GAMES
 from sibling_replay.running.jobs import Checkable
 from sibling_replay.running.runner import Tally
 from sibling_replay.studies import all_studies, study_named
-from sibling_replay.studies.keys.declared import ENVS
 from sibling_replay.studies.study import Choice, Study
 from sibling_replay.training.config import ENVIRONMENTS, METHODS
 
@@ -24,17 +23,19 @@ Env = Annotated[
     tuple[str, ...],
     tyro.conf.arg(
         aliases=("--game",),
-        help=f"Only these environments, of {', '.join(ENVIRONMENTS)}; or of {', '.join(GAMES)} "
-        f"in `minatar`; or of {', '.join(ENVS)} in `keys`; letters in any case.",
+        help=f"Only these environments of the study: {', '.join(ENVIRONMENTS)} in the paper's "
+        f"exact ones, {', '.join(GAMES)} in `minatar`; `status STUDY` lists those of any other. "
+        "Letters in any case.",
         help_behavior_hint="(default: all)",
     ),
 ]
 Method = Annotated[
     tuple[str, ...],
     tyro.conf.arg(
-        help=f"Only these methods, of {', '.join(METHODS)}; or RANK, AVG-gK for any K, a "
-        "registered strategy: in any study, also where the paper has not tried them; letters in "
-        "any case.",
+        help="Only these methods or contenders of the study, which `status STUDY` lists: "
+        f"{', '.join(METHODS)} in the paper's. In `exact`, `grid`, `minatar` and `testing` also "
+        "RANK, AVG-gK for any K or a registered strategy, which the paper has not tried. Letters "
+        "in any case.",
         help_behavior_hint="(default: all)",
     ),
 ]
@@ -43,8 +44,8 @@ Seeds = Annotated[
     tyro.conf.arg(
         help="These seeds instead of the study's own. Runs with other seeds are kept, but are no "
         "part of its comparisons.",
-        help_behavior_hint="(default: the study's own: 0-9; 1-10 for FrozenLake in `exact`; 0-4 in "
-        "`minatar`; 100-109 in `keys`; 0 and 1 in `testing`)",
+        help_behavior_hint="(default: the study's own, as 0-9 in `grid` and `exact`, 1-10 for "
+        "FrozenLake there, 0-4 in `minatar`)",
     ),
 ]
 Conditions = Annotated[
@@ -85,7 +86,7 @@ def reproduce(
     """Run what is missing of a study; rerun it after any interruption.
 
     Args:
-        condition: minatar, keys, pendulum: only these training rewards.
+        condition: minatar, keys, pendulum, rivals-networks: only these training rewards.
         steps: Length of each run in environment steps; the same as --set steps=...
         select_lr: minatar: choose learning rates as the paper did, by AUC over its grid on the
             clean games, instead of taking the paper's.

@@ -22,6 +22,7 @@ from sibling_replay.studies.own import OWN, own_run
 from sibling_replay.studies.rivals.settings import bench_config
 from sibling_replay.studies.study import Choice
 from sibling_replay.training.config import ENVIRONMENTS, RunConfig, gym_id
+from sibling_replay.training.evaluation import LONGEST_EVALUATION
 from sibling_replay.training.gym_config import GymConfig, gym_config
 from sibling_replay.training.methods import method_named
 from sibling_replay.training.spaces import check_spaces
@@ -259,5 +260,6 @@ def check_table(env: str) -> None:
     if made.spec is None or made.spec.max_episode_steps is None:
         raise ValueError(
             f"{env} has no time limit: a greedy policy that never ends an episode would be "
-            f"evaluated for ever. Give it one: {env},max_episode_steps=200"
+            f"evaluated for {LONGEST_EVALUATION:,} steps each time. Give it one: "
+            f"{env},max_episode_steps=200"
         )

@@ -54,7 +54,7 @@ def _parts(view: Diagnosis) -> Iterator[RenderableType]:
         yield Text("Groups that hold most of the misplaced probability", style="bold")
         for rank, group in enumerate(view.groups, start=1):
             yield from _group(rank, group, view.target)
-    else:
+    elif not view.bent:
         yield Text("In no group does PER bend the frequencies of outcomes.")
     if view.ladder is not None:
         yield from _ladder(view.ladder)

@@ -78,6 +78,7 @@ class Diagnosis:
     tv_bins: tuple[TvBin, ...]
     target: str  # what shifts are of
     groups: tuple[GroupView, ...]
+    bent: bool  # whether PER bends the frequencies of outcomes in any group
     ladder: LadderView | None  # of maps, if one was asked for
     data: dict[str, Any]  # the numbers themselves, for JSON
 
@@ -127,6 +128,7 @@ def view_of(
             _group(read.columns, label, group, target)
             for label, group in zip(labels, worst, strict=True)
         ),
+        bent=bool(most_distorted(findings, 1, 1)),
         ladder=None if ladder is None else ladder_view(ladder),
         data={
             "file": title,

@@ -13,7 +13,6 @@ I64: TypeAlias = NDArray[np.int64]
 I32: TypeAlias = NDArray[np.int32]
 U8: TypeAlias = NDArray[np.uint8]
 U32: TypeAlias = NDArray[np.uint32]
-U64: TypeAlias = NDArray[np.uint64]
 
 
 def aligned_zeros(size: int, dtype: np.dtype[Any], alignment: int) -> NDArray[Any]:

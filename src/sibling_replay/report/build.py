@@ -71,7 +71,7 @@ class Report:
 def build(frames: Frames, command: str) -> Report:
     """Everything the page says, as data; `command` is what a reader types to make it again."""
     parts = tuple(
-        Part(section, tuple(_artefact(entry, frames) for entry in section.entries))
+        Part(section, tuple(artefact_of(entry, frames) for entry in section.entries))
         for section in chapters()
     )
     found = ((name, study.coverage(frames)) for name, study in all_studies().items())
@@ -94,7 +94,8 @@ def fingerprint(frame: pl.DataFrame) -> str:
     return hashlib.blake2b(rows.encode(), digest_size=4).hexdigest()
 
 
-def _artefact(entry: FigureEntry | TableEntry, frames: Frames) -> Artefact:
+def artefact_of(entry: FigureEntry | TableEntry, frames: Frames) -> Artefact:
+    """What the runs at hand allow of an entry."""
     gap = entry.needs.gap(frames)
     if isinstance(entry, FigureEntry):
         figure = None if gap and gap.everything else entry.build(frames[entry.needs.study])

@@ -21,6 +21,7 @@ from sibling_replay.report.style import DIVERGING, STYLES
 
 PANEL = (2.5, 1.95)  # inches, of one panel
 KEY, LETTER = 0.55, 0.058  # inches, of a legend's key with its space, and of a letter beside it
+CELL = (0.28, 0.16)  # inches, of a cell of a crowded heat map
 DPI = 220  # of the PNG
 GREY = "#8b949e"  # seeds and the paper's own marks stay in the background
 
@@ -84,7 +85,8 @@ def drawing_of(figure: Figure) -> Canvas:
     rows = math.ceil(len(figure.panels) / columns)
     wide = 1.3 if columns <= 2 else 1.0
     legend = _legend(figure)
-    size = (PANEL[0] * columns * wide, PANEL[1] * rows + (0.3 if legend else 0.0))
+    width, height = _panel_size(figure)
+    size = (width * columns * wide, height * rows + (0.3 if legend else 0.0))
     canvas = Canvas(figsize=size, layout="constrained")
     grid = canvas.subplots(rows, columns, squeeze=False)
     for axes, panel in zip(grid.flat, figure.panels, strict=False):
@@ -96,6 +98,14 @@ def drawing_of(figure: Figure) -> Canvas:
         across = max(1, min(len(legend), int(size[0] / (KEY + LETTER * longest))))
         canvas.legend(handles=legend, loc="outside lower center", ncols=across, frameon=False)
     return canvas
+
+
+def _panel_size(figure: Figure) -> tuple[float, float]:
+    """Inches, of one panel: a crowded heat map takes what its cells and names need."""
+    maps = [panel for panel in figure.panels if isinstance(panel, HeatPanel) and panel.crowded]
+    across = [CELL[0] * len(panel.columns) + LETTER * max(map(len, panel.rows)) for panel in maps]
+    down = [CELL[1] * len(panel.rows) + LETTER * max(map(len, panel.columns)) for panel in maps]
+    return max(PANEL[0], *across, 0.0), max(PANEL[1], *down, 0.0)
 
 
 def _panel(axes: Axes, panel: Panel) -> None:
@@ -166,7 +176,8 @@ def _lines(axes: Axes, panel: LinePanel) -> None:
         axes.axhline(level.y, color=style.light, lw=1, ls=DASHES[style.dash], zorder=1)
     for curve in panel.curves:
         style = STYLES[curve.style]
-        y, se = np.asarray(curve.y), np.nan_to_num(np.asarray(curve.se))
+        y = np.asarray(curve.y)
+        se = np.zeros_like(y) if curve.se is None else np.nan_to_num(np.asarray(curve.se))
         look: dict[str, Any] = {"color": style.light, "ls": DASHES[style.dash]}
         if panel.spread == "bars":
             look |= {"mfc": "white"} if curve.style == PAPER else {}
@@ -191,9 +202,10 @@ def _heat(axes: Axes, panel: HeatPanel) -> None:
     for r, row in enumerate(panel.cells):
         for c, cell in enumerate(row):
             if cell is not None:
-                text = cell_text(cell, panel.limit)
-                axes.text(c, r, text, ha="center", va="center", size=7)
-    axes.set_xticks(range(len(panel.columns)), panel.columns)
+                text, size = cell_text(cell, panel), 6 if panel.crowded else 7
+                axes.text(c, r, text, ha="center", va="center", size=size)
+    turned = 90 if panel.crowded else 0
+    axes.set_xticks(range(len(panel.columns)), panel.columns, rotation=turned)
     axes.set_yticks(range(len(panel.rows)), panel.rows)
     axes.set_xlabel(panel.x_label)
     axes.grid(False)

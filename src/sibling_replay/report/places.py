@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from sibling_replay.artefacts.panels import Estimate
+from sibling_replay.artefacts.panels import Estimate, HeatPanel
 
 JITTER = 0.1  # half-width over which a method's seeds are spread
 
@@ -29,11 +29,14 @@ def log_ticks(low: float, high: float) -> list[float]:
     return [tick for tick in ticks if low <= tick <= high]
 
 
-def cell_text(cell: Estimate, limit: float, newline: str = "\n") -> str:
-    """Mean and error of a heat map's cell, in digits that suit the map's largest number."""
-    digits = 3 if limit < 3 else 2
+def cell_text(cell: Estimate | None, panel: HeatPanel, newline: str = "\n") -> str:
+    """Mean and error of a heat map's cell, in digits that suit the map's largest number; in a
+    crowded one the mean alone."""
+    if cell is None:
+        return ""
+    digits = 1 if panel.crowded else 3 if panel.limit < 3 else 2
     mean = f"{cell.mean:+.{digits}f}"
     if float(mean) == 0.0:
         mean = mean[1:]
-    spread = "" if cell.se is None else f"{newline}±{cell.se:.{digits}f}"
+    spread = "" if cell.se is None or panel.crowded else f"{newline}±{cell.se:.{digits}f}"
     return f"{mean}{spread}".replace("-", "−")

@@ -7,6 +7,7 @@ opacity; the page's script puts the value in, so that a plot follows the reader'
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from sibling_replay.artefacts.panels import (
@@ -34,6 +35,7 @@ SYMBOLS = {
 }
 HEIGHT = 250  # pixels, of a plot
 HEAT_HEIGHT = 270
+ROW, LABELS = 18, 190  # of a crowded heat map: a row, and the names of columns
 
 
 def variable(style: str) -> str:
@@ -138,8 +140,8 @@ def _lines(panel: LinePanel) -> Spec:
             }
         )
     for curve in panel.curves:
-        if panel.spread == "band":
-            data.append(_band(curve))
+        if panel.spread == "band" and curve.se is not None:
+            data.append(_band(curve.style, curve.label, curve.x, curve.y, curve.se))
         data.append(_line(curve, panel.spread == "bars"))
     layout = _layout(HEIGHT)
     layout["hovermode"] = "x unified" if panel.spread == "band" else "closest"
@@ -153,13 +155,16 @@ def _lines(panel: LinePanel) -> Spec:
 
 def _line(curve: Curve, bars: bool) -> Spec:
     style, colour = STYLES[curve.style], variable(curve.style)
-    errors = [_finite(se) for se in curve.se]
+    errors = None if curve.se is None else [_finite(se) for se in curve.se]
+    said = [""] * len(curve.x)
+    if errors is not None:
+        said = [f"± {se:.2g}" if se is not None else "one seed" for se in errors]
     trace: Spec = {
         "type": "scatter",
         "mode": "lines+markers" if bars else "lines",
         "x": list(curve.x),
         "y": list(curve.y),
-        "customdata": [f"± {se:.2g}" if se is not None else "one seed" for se in errors],
+        "customdata": said,
         "line": {"color": colour, "dash": style.dash, "width": 2},
         "name": curve.label,
         "legendgroup": curve.label,
@@ -177,21 +182,23 @@ def _line(curve: Curve, bars: bool) -> Spec:
     return trace
 
 
-def _band(curve: Curve) -> Spec:
+def _band(
+    style: str, label: str, x: Sequence[float], y: Sequence[float], errors: Sequence[float]
+) -> Spec:
     """One closed outline, out along the upper edge and back along the lower."""
-    spread = [_finite(se) or 0.0 for se in curve.se]
-    upper = [y + se for y, se in zip(curve.y, spread, strict=True)]
-    lower = [y - se for y, se in zip(curve.y, spread, strict=True)]
+    spread = [_finite(se) or 0.0 for se in errors]
+    upper = [mean + se for mean, se in zip(y, spread, strict=True)]
+    lower = [mean - se for mean, se in zip(y, spread, strict=True)]
     return {
         "type": "scatter",
         "mode": "lines",
-        "x": [*curve.x, *reversed(curve.x)],
+        "x": [*x, *reversed(x)],
         "y": [*upper, *reversed(lower)],
         "fill": "toself",
-        "fillcolor": f"{variable(curve.style)}/0.16",
+        "fillcolor": f"{variable(style)}/0.16",
         "line": {"width": 0},
-        "name": curve.label,
-        "legendgroup": curve.label,
+        "name": label,
+        "legendgroup": label,
         "hoverinfo": "skip",
     }
 
@@ -203,15 +210,12 @@ def _heat(panel: HeatPanel) -> Spec:
         "x": list(panel.columns),
         "y": list(panel.rows),
         "z": [[None if cell is None else cell.mean for cell in row] for row in cells],
-        "text": [
-            ["" if cell is None else cell_text(cell, panel.limit, "<br>") for cell in row]
-            for row in cells
-        ],
-        "texttemplate": "%{text}",
+        "text": [[cell_text(cell, panel, "<br>") for cell in row] for row in cells],
+        "texttemplate": "" if panel.crowded else "%{text}",  # no room on a narrow screen
         "textfont": {"color": "--ink", "size": 11},
         "customdata": [["" if cell is None else str(cell) for cell in row] for row in cells],
         "hovertemplate": f"{panel.y_label} = %{{y}}, {panel.x_label} = %{{x}}<br>"
-        "SAMPLE − PER: %{customdata}<extra></extra>",
+        f"{panel.what}: %{{customdata}}<extra></extra>",
         "hoverongaps": False,
         "zmin": -panel.limit,
         "zmax": panel.limit,
@@ -221,10 +225,20 @@ def _heat(panel: HeatPanel) -> Spec:
         "ygap": 2,
         "name": panel.title,
     }
-    layout = _layout(HEAT_HEIGHT)
+    layout = _layout(
+        max(HEAT_HEIGHT, LABELS + ROW * len(panel.rows)) if panel.crowded else HEAT_HEIGHT
+    )
     category = {"type": "category", "showgrid": False, "fixedrange": True, "showline": False}
     layout["xaxis"] |= {**category, "title": {"text": panel.x_label, "standoff": 6}}
     layout["yaxis"] |= {**category, "autorange": "reversed", "title": {"text": panel.y_label}}
+    if panel.crowded:  # the names say what they are; each has a place
+        for axis, turned in (("xaxis", -90), ("yaxis", 0)):
+            layout[axis] |= {
+                "title": {"text": ""},
+                "tickangle": turned,
+                "dtick": 1,
+                "tickfont": {"size": 10},
+            }
     return {"data": [data], "layout": layout}
 
 

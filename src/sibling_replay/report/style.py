@@ -29,6 +29,12 @@ STYLES: dict[str, Style] = {
     "AVG": Style("#a8447f", "#e79cc7", "pentagon", "dot"),
     "AVG-g2": Style("#a8447f", "#e79cc7", "pentagon", "dot"),
     "AVG-g4": Style("#6b4bb0", "#b49df0", "cross", "dash"),
+    # contenders of the bench whose profiles are drawn
+    "AVG-uniform": Style("#a8447f", "#e79cc7", "pentagon", "solid"),
+    "GROUP-mean": Style("#6b4bb0", "#b49df0", "cross", "dot"),
+    "CV": Style("#00805d", "#3fcf9f", "diamond", "dashdot"),
+    "LAP": Style("#8a5a00", "#e8c15a", "square", "dash"),
+    "LABER": Style("#007c89", "#5fd3df", "triangle", "dot"),
     # PER at the sweep's exponents: one hue, more of it as alpha grows
     "alpha-1": Style("#e29a5e", "#8f5a30", "circle", "dot"),
     "alpha-2": Style("#d4752b", "#bd733a", "square", "dashdot"),

@@ -292,11 +292,15 @@ def no_runs() -> pl.DataFrame:
     return pl.DataFrame(schema={**text, **_settings(), **numbers})
 
 
+def settings_in(frame: pl.DataFrame) -> list[str]:
+    """The columns of a frame that are settings of runs."""
+    settings = _settings()
+    return [name for name in frame.columns if name in settings]
+
+
 def curves_of(frame: pl.DataFrame) -> pl.DataFrame:
     """One row per evaluation instead of one per run: what a figure or a groupby wants."""
-    settings = _settings()
-    keep = ["run", "study", *(name for name in frame.columns if name in settings)]
-    return frame.select(*keep, *CURVE).explode(*CURVE)
+    return frame.select("run", "study", *settings_in(frame), *CURVE).explode(*CURVE)
 
 
 def as_bytes(frame: pl.DataFrame, suffix: str) -> bytes:

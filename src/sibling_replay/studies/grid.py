@@ -218,6 +218,7 @@ def _panel(title: str, cells: Cells, limit: float) -> HeatPanel:
         rows=tuple(f"{alpha:g}" for alpha in ALPHAS),
         cells=tuple(tuple(cells.get((a, b)) for b in BETAS) for a in ALPHAS),
         limit=limit or 1.0,
+        what="SAMPLE − PER",
     )
 
 

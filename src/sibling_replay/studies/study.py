@@ -23,6 +23,7 @@ from sibling_replay.artefacts.on_terminal import run_tables, settings_of
 from sibling_replay.running import store
 from sibling_replay.running.jobs import JobFunction
 from sibling_replay.running.runs import Run, own_settings, run_id
+from sibling_replay.studies.alike import check_cells
 from sibling_replay.training.config import RunConfig
 from sibling_replay.training.methods import check_options, method_named
 
@@ -131,9 +132,16 @@ class Study(ABC):
     # ------------------------------------------------------------------ what has been run
 
     def compared(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The stored runs that stand for the study. Runs with seeds or settings of one's own are no
-        part of a comparison: how many seeds there are, and which, belongs to the experiment."""
-        return frame.filter(pl.col("run").is_in([run.id for run in self.declared]))
+        """The stored runs that stand for the study, checked to be alike. Runs with seeds or
+        settings of one's own are no part of a comparison: how many seeds there are, and which,
+        belongs to the experiment."""
+        chosen = frame.filter(pl.col("run").is_in([run.id for run in self.declared]))
+        check_cells(chosen)
+        return chosen
+
+    def contender(self, run: Run) -> str:
+        """What `status` and the report call the method of a run."""
+        return run.config.method
 
     def status_lines(self, out: Path) -> list[str]:
         """How far it is."""
@@ -141,10 +149,12 @@ class Study(ABC):
         done = store.finished(out, runs)
         rows: dict[tuple[str, str], list[bool]] = {}
         for run in runs:
-            rows.setdefault((run.config.env, run.config.method), []).append(run.id in done)
+            rows.setdefault((run.config.env, self.contender(run)), []).append(run.id in done)
+        longest = max(len(env) for env, _ in rows)
+        named = max(len(name) for _, name in rows)
         lines = [f"{self.name}: {len(done)} of {len(runs)} runs done"] + [
-            f"  {env:<22}{method:<8}{sum(finished):>4} / {len(finished)}"
-            for (env, method), finished in rows.items()
+            f"  {env:<{longest}}  {name:<{named}}{sum(finished):>4} / {len(finished)}"
+            for (env, name), finished in rows.items()
         ]
         paths = {store.run_path(out, run.id) for run in runs}
         others = len(set((out / self.name).rglob(f"*{store.SUFFIX}")) - paths)
@@ -153,7 +163,10 @@ class Study(ABC):
 
     def tables(self, frame: pl.DataFrame) -> Iterator[Table | str]:
         """What `table` prints of all stored runs."""
-        yield from run_tables(frame)
+        compared = self.compared(frame)
+        if compared.height:
+            yield from run_tables(compared)
+        yield from self.others(frame, compared)
 
     def own(self, frame: pl.DataFrame) -> pl.Series:
         """Which stored runs have settings that no run of the study has."""

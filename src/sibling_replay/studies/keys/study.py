@@ -11,6 +11,7 @@ from sibling_replay.running.runs import Run
 from sibling_replay.studies.gym_job import GymJob
 from sibling_replay.studies.keys.declared import NAME, PIXEL_FRAME, declared_runs
 from sibling_replay.studies.keys.tables import SECTION
+from sibling_replay.studies.minatar.coverage import has_own_settings
 from sibling_replay.studies.study import Choice, Source, Study
 
 
@@ -42,5 +43,6 @@ class KeyStudy(Study):
 
     def frames(self, source: Source) -> dict[str, pl.DataFrame]:
         games = source.runs("minatar").filter(env="SpaceInvaders", condition="mp-tail")
+        games = games.filter(~has_own_settings(games, "key"))
         pixels = games.filter(pl.col("steps") == 200_000, pl.col("seed") < 2)
         return {**super().frames(source), PIXEL_FRAME: pixels}

@@ -7,7 +7,6 @@ Runs of different lengths are different experiments. Nothing here or downstream 
 from __future__ import annotations
 
 import math
-from dataclasses import fields
 from pathlib import Path
 
 import polars as pl
@@ -17,6 +16,7 @@ from sibling_replay.envs import GAMES
 from sibling_replay.running import store
 from sibling_replay.running.kept_states import STATES, size_of
 from sibling_replay.running.standing import standing
+from sibling_replay.studies.alike import check_alike
 from sibling_replay.studies.minatar.job import checkpoint_name
 from sibling_replay.studies.minatar.runs import RATE_STUDY, SEEDS, STUDY
 from sibling_replay.training.minatar.config import CONDITIONS, MINATAR_METHODS, MinAtarConfig
@@ -36,7 +36,7 @@ def of_the_paper(frame: pl.DataFrame) -> pl.DataFrame:
     """The runs with the paper's seeds and settings, checked to be alike. Lengths, learning rates
     and encoders may be others: tables tell the first two, and no machine trains the same third."""
     chosen = frame.filter(pl.col("seed").is_in(SEEDS) & ~has_own_settings(frame))
-    check_alike(chosen)
+    check_alike(chosen, CELL)
     if chosen.is_empty():
         return chosen
     # one evaluation has no area; older versions stored 0
@@ -45,30 +45,16 @@ def of_the_paper(frame: pl.DataFrame) -> pl.DataFrame:
     return chosen.with_columns(area.alias("auc_return"))
 
 
-def has_own_settings(frame: pl.DataFrame) -> pl.Series:
-    """Which runs have a method or a setting, by their id, that no table of the paper's has."""
-    usual = ("encoder", "steps", "learning_rate")
+def has_own_settings(frame: pl.DataFrame, *allowed: str) -> pl.Series:
+    """Which runs have a method or a setting, by their id, that no table of the paper's has, but for
+    those allowed."""
+    usual = ("encoder", "steps", "learning_rate", *allowed)
     own = []
     for run in frame["run"]:
         _, _, method, _, *settings, _ = run.split("/")  # study, game, method, condition, ..., seed
         others = any(one.partition("=")[0] not in usual for one in settings)
         own.append(others or method not in MINATAR_METHODS)
     return pl.Series(own, dtype=pl.Boolean)
-
-
-def check_alike(frame: pl.DataFrame) -> None:
-    """Refuse runs of one cell that differ in more than their seed (learning rate, encoder, ...): a
-    mean over them would be of no experiment."""
-    for key, runs in frame.group_by(*CELL, maintain_order=True):
-        for field in fields(MinAtarConfig):
-            values = sorted(set(runs[field.name]))
-            if field.name != "seed" and len(values) > 1:
-                condition, game, method, steps = key
-                raise ValueError(
-                    f"runs of {game}, {method}, {condition}, {steps:,} steps differ in "
-                    f"{field.name} ({', '.join(map(str, values))}): keep those of one kind, "
-                    "and move the others to a directory of their own"
-                )
 
 
 def horizons(frame: pl.DataFrame) -> tuple[int, ...]:
@@ -101,7 +87,8 @@ def status_lines(root: Path) -> list[str]:
     """What `sibling-replay status` says of the study."""
     place = root / STUDY
     some = any(place.rglob(f"*{store.SUFFIX}"))
-    frame = store.load_runs(root, [STUDY]) if some else store.no_runs()
+    stored = store.load_runs(root, [STUDY]) if some else store.no_runs()
+    frame = stored.filter(~has_own_settings(stored))
     lines = []
     for steps in dict.fromkeys((*horizons(frame), PAPER_STEPS)):
         found = counts(frame, steps)
@@ -114,6 +101,8 @@ def status_lines(root: Path) -> list[str]:
         others = frame.filter(pl.col("steps") == steps, ~pl.col("seed").is_in(SEEDS))
         if others.height:
             lines.append(f"  and {others.height} runs with seeds that are not the paper's")
+    if frame.height < stored.height:
+        lines.append(f"  and {stored.height - frame.height} runs with settings of your own")
     return lines + _unfinished(root) + _kept(root)
 
 

@@ -125,9 +125,10 @@ class MinAtarStudy(_Games):
 
     def frames(self, source: Source) -> dict[str, pl.DataFrame]:
         encoders = source.directory / f"{ENCODERS}.csv"
+        trials = source.runs(RATE_STUDY)
         return {
             STUDY: self.compared(source.runs(STUDY)),
-            RATE_STUDY: source.runs(RATE_STUDY),
+            RATE_STUDY: trials.filter(~coverage.has_own_settings(trials)),
             ENCODERS: read_support(encoders) if encoders.is_file() else no_support(),
         }
 

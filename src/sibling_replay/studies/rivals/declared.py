@@ -171,6 +171,8 @@ def contender_config(env: str, contender: Contender, seed: int, **others: Any) -
 
 def rate_runs(choice: Choice) -> tuple[Run, ...]:
     """Every contender with every rate, in every environment in which there is a choice to make."""
+    if "learning_rate" in choice.settings:
+        raise ValueError(f"learning_rate: {RATE_NAME} is there to choose it")
     runs = _runs(RATE_NAME, choice, choice.seeds or RATE_SEEDS, FACTORS, NO_RATES)
     return tuple(run for run in runs if run.config.env not in ALL_EQUAL)
 
@@ -201,8 +203,11 @@ def contender_run(
 ) -> Run:
     """With the environment's own learning rate if none is given."""
     config = contender_config(env, contender, seed)
-    config = replace(config, learning_rate=rate or config.learning_rate, **choice.settings)
-    config = replace(config, diagnostics_every=max(config.steps // LOOKS, 1))
+    if rate is not None:
+        config = replace(config, learning_rate=rate)
+    config = replace(config, **choice.settings)
+    if "diagnostics_every" not in choice.settings:
+        config = replace(config, diagnostics_every=max(config.steps // LOOKS, 1))
     check_options(config)
     cell = [contender.name] + ([f"rate={rate:.3g}"] if study == RATE_NAME else [])
     cell += [f"{name}={value}" for name, value in choice.settings.items()]

@@ -25,7 +25,7 @@ from sibling_replay.running.runs import Run, run_id, select, spelt
 from sibling_replay.studies.gym_job import GymJob
 from sibling_replay.studies.keys.declared import SETTINGS
 from sibling_replay.studies.rivals.declared import BY_NAME, Contender
-from sibling_replay.studies.rivals.scores import with_contender
+from sibling_replay.studies.rivals.scores import contender_of, with_contender
 from sibling_replay.studies.rivals.shortlist import network_config
 from sibling_replay.studies.study import Choice, Study
 from sibling_replay.studies.tabular import RunNeeds
@@ -82,6 +82,9 @@ class NetworkStudy(Study):
 
     def job(self, choice: Choice) -> JobFunction:
         return GymJob()
+
+    def contender(self, run: Run) -> str:
+        return contender_of(run.id)
 
 
 def rows(frame: pl.DataFrame) -> list[dict[str, str]]:

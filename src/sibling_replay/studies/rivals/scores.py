@@ -15,6 +15,11 @@ F64 = NDArray[np.float64]
 LATE = 0.2  # of a run
 
 
+def contender_of(run: str) -> str:
+    """The contender that a run's id names."""
+    return run.split("/")[3]
+
+
 def with_contender(frame: pl.DataFrame) -> pl.DataFrame:
     """With a column for the contender, which a run's id names."""
     part = pl.col("run").str.split("/").list.get(3)
@@ -43,6 +48,10 @@ class Scores:
         return tuple(
             env for env in ENVS if all((env, contender) in self._of for contender in contenders)
         )
+
+    def whole(self, envs: tuple[str, ...]) -> bool:
+        """Whether every contender is there in all of these."""
+        return set(envs) <= set(self.envs(*BY_NAME))
 
     @property
     def contenders(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,8 @@ from sibling_replay.artefacts.entries import Frames, Gap, Section, TableEntry
 from sibling_replay.artefacts.gains import mean_ranks, units
 from sibling_replay.artefacts.layout import Count, Shape, Table, number, texts
 from sibling_replay.artefacts.statistics import mean_se
-from sibling_replay.running.runs import Run
+from sibling_replay.running import store
+from sibling_replay.running.runs import Run, spelt
 from sibling_replay.studies import study_named
 from sibling_replay.studies.rivals.declared import (
     BY_NAME,
@@ -36,8 +38,9 @@ from sibling_replay.studies.rivals.declared import (
     contender_run,
 )
 from sibling_replay.studies.rivals.declared import NAME as MAIN
+from sibling_replay.studies.rivals.rates import rates_in
 from sibling_replay.studies.rivals.scores import Scores, with_contender
-from sibling_replay.studies.rivals.study import BenchStudy, stored_rates
+from sibling_replay.studies.rivals.study import BenchStudy
 from sibling_replay.studies.rivals.verdicts import BASE, CONTROLS
 from sibling_replay.studies.study import Choice, Source, Stage
 
@@ -81,12 +84,14 @@ def variants(contender: Contender) -> tuple[Contender, ...]:
 def sensitivity_runs(
     choice: Choice, names: Sequence[str] = tuple(BY_NAME), rates: Rates = NO_RATES
 ) -> tuple[Run, ...]:
-    """Of DDQN and these contenders."""
-    wanted = [name for name in BY_NAME if name == BASE or (name in names and name not in CONTROLS)]
+    """Of DDQN and these contenders, or of those of them that are chosen."""
+    envs = [spelt("environment", env, SIX, " in this study") for env in choice.envs]
+    there = [name for name in BY_NAME if name == BASE or (name in names and name not in CONTROLS)]
+    wanted = [spelt("method", name, there, " in this study") for name in choice.methods]
     found = []
     for seed in choice.seeds or SEEDS:
-        for env in SIX:
-            for name in wanted:
+        for env in envs or SIX:
+            for name in wanted or there:
                 rate = rates.get((env, name))
                 for each in variants(BY_NAME[name]):
                     found.append(contender_run(NAME, env, each, seed, rate, choice))
@@ -114,17 +119,35 @@ class SensitivityStudy(BenchStudy):
         return sensitivity_runs(choice)
 
     def stages(self, choice: Choice) -> Iterator[str | Stage]:
-        source = Source(choice.out, collected=False)
-        names = best(study_named(MAIN).compared(source.runs(MAIN)))
+        main = _main_runs(choice.out)
+        names = best(main)
         if not names:
-            yield f"`{MAIN}` is not whole in {choice.out}: which are the five best is not known yet"
+            yield _not_known(choice.out)
             return
         yield f"the five best of `{MAIN}`: {', '.join(names)}"
-        runs = sensitivity_runs(choice, names, stored_rates(source))
+        runs = sensitivity_runs(choice, names, rates_in(main))
+        yield from self._others_mentioned(runs)
         yield Stage(NAME, runs, self.job(choice))
+
+    def status_lines(self, out: Path) -> list[str]:
+        """Of the five best, once they are known."""
+        names = best(_main_runs(out))
+        if not names:
+            return [f"{NAME}: {_not_known(out)}"]
+        runs = sensitivity_runs(Choice(), names)
+        done = len(store.finished(out, runs))
+        return [f"{NAME}: {done} of {len(runs)} runs of {', '.join(names)} done"]
 
     def frames(self, source: Source) -> dict[str, pl.DataFrame]:
         return super().frames(source) | study_named(MAIN).frames(source)
+
+
+def _main_runs(out: Path) -> pl.DataFrame:
+    return study_named(MAIN).compared(Source(out, collected=False).runs(MAIN))
+
+
+def _not_known(out: Path) -> str:
+    return f"`{MAIN}` is not whole in {out}: which are the five best is not known yet"
 
 
 class BestNeeds:
@@ -187,7 +210,7 @@ SensitivityStudy.sections = (
     Section(
         NAME,
         "How much the best hang on their settings",
-        "The five contenders of largest gain on the bench, with other exponents and with more "
+        "The five contenders of best mean rank on the bench, with other exponents and with more "
         "updates a step, one change at a time.",
         (
             TableEntry(

@@ -76,15 +76,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 """By the text that names an environment in a config (`sibling_replay.envs.named`)."""
 
-ENVIRONMENTS = tuple(SETTINGS)
-
-
-def twin(env: str) -> str:
-    """The noise-free twin of an environment: the same means, and so the same Q*."""
-    env_id, parameters = parse_env(env)
-    kept = {name: value for name, value in parameters.items() if name not in REWARD_PARAMETERS}
-    return env_text(env_id, {**kept, "rewards": "mean"})
-
 
 def settings_of(env: str) -> dict[str, Any] | None:
     """Those of an environment of the bench, also with noise on its rewards, as a twin, by its id

@@ -23,7 +23,8 @@ from sibling_replay.training.gym_config import GymConfig, gym_config
 
 NAME = "bench"
 SHORTLIST = ("DDQN", "PER", "LAP", "SAMPLE", "AVG-uniform", "CV")
-_IN_TABLES = ("update_all_siblings", "updates_a_step")  # settings that only tables have
+_IN_TABLES = ("update_all_siblings",)  # settings that only tables have
+_CALLED = {"updates_a_step": "updates_a_round"}  # what `DQN` calls what tables call otherwise
 
 
 def bench_run(env: str, contender: Contender, seed: int, table: bool, **others: Any) -> Run:
@@ -45,7 +46,11 @@ def bench_run(env: str, contender: Contender, seed: int, table: bool, **others: 
 def network_config(env: str, contender: Contender, seed: int, **others: Any) -> GymConfig:
     """A run of `DQN` with a contender's settings. Averages are over eight siblings: groups that a
     map makes have hundreds, and targets of all of them cost as many network passes."""
-    own = {name: each for name, each in contender.settings.items() if name not in _IN_TABLES}
+    own = {
+        _CALLED.get(name, name): each
+        for name, each in contender.settings.items()
+        if name not in _IN_TABLES
+    }
     method = "AVG-g8" if contender.method == "AVG" else contender.method
     return gym_config(env, method, seed, **{**own, **others})
 

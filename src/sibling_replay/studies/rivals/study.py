@@ -21,6 +21,7 @@ from sibling_replay.studies.rivals.declared import (
     rate_runs,
 )
 from sibling_replay.studies.rivals.rates import chosen_rates
+from sibling_replay.studies.rivals.scores import contender_of
 from sibling_replay.studies.rivals.tables import SECTION
 from sibling_replay.studies.study import Choice, Source, Stage, Study
 from sibling_replay.studies.tabular import TabularJob
@@ -53,6 +54,9 @@ class BenchStudy(Study):
     def job(self, choice: Choice) -> JobFunction:
         return BenchJob()
 
+    def contender(self, run: Run) -> str:
+        return contender_of(run.id)
+
 
 class RateStudy(BenchStudy):
     """Three learning rates of every contender in every environment."""
@@ -78,11 +82,13 @@ class RivalStudy(BenchStudy):
         return main_runs(choice)
 
     def stages(self, choice: Choice) -> Iterator[str | Stage]:
-        """Rates are chosen on seeds of their own, whatever seeds are asked for."""
-        trials = Choice(out=choice.out, envs=choice.envs, methods=choice.methods)
-        yield Stage(RATE_NAME, rate_runs(trials), self.job(choice))
-        rates = stored_rates(Source(choice.out, collected=False))
-        runs = main_runs(choice, rates)
+        """Rates are chosen on seeds of their own, whatever seeds are asked for; not at all if one
+        is given."""
+        runs = main_runs(choice)  # what cannot be is refused before hours of trials
+        if "learning_rate" not in choice.settings:
+            trials = Choice(out=choice.out, envs=choice.envs, methods=choice.methods)
+            yield Stage(RATE_NAME, rate_runs(trials), self.job(choice))
+            runs = main_runs(choice, stored_rates(Source(choice.out, collected=False)))
         yield from self._others_mentioned(runs)
         yield Stage(NAME, runs, self.job(choice))
 

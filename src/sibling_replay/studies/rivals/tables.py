@@ -27,7 +27,7 @@ from sibling_replay.studies.rivals.declared import (
     RATE_NAME,
     contender_config,
 )
-from sibling_replay.studies.rivals.rates import chosen_rates
+from sibling_replay.studies.rivals.rates import chosen_rates, whole_trials
 from sibling_replay.studies.rivals.scores import F64, Scores, last_measure, late_returns
 from sibling_replay.studies.rivals.verdicts import (
     BASE,
@@ -52,16 +52,11 @@ def normalised(scores: Scores, name: str, envs: tuple[str, ...]) -> F64 | None:
     return np.asarray((ours - base.mean(axis=0)) / units(base))
 
 
-def _all_run(scores: Scores) -> tuple[str, ...]:
-    """The environments to compare returns in, of those in which all contenders have been run."""
-    return tuple(env for env in scores.envs(*scores.contenders) if env in COMPARED)
-
-
 def summary_rows(frame: pl.DataFrame) -> list[dict[str, str]]:
-    """A contender a row, over the environments in which all have been run."""
-    scores = Scores(frame)
-    envs = _all_run(scores)
-    if not envs or BASE not in scores.contenders:
+    """A contender a row, once all have been run in all environments in which returns are
+    compared."""
+    scores, envs = Scores(frame), COMPARED
+    if not scores.whole(envs):
         return []
     rng = np.random.default_rng(0)
     means = np.stack([scores.of(name, envs).mean(axis=0) for name in scores.contenders])  # type: ignore[union-attr]
@@ -92,24 +87,28 @@ def summary_rows(frame: pl.DataFrame) -> list[dict[str, str]]:
 
 
 def environment_rows(frame: pl.DataFrame) -> list[dict[str, str]]:
-    """AUC of every contender in every environment, and its paired difference to DDQN with an
-    interval that is simultaneous over all of these."""
+    """AUC of every contender in every environment, its paired difference to DDQN with an interval
+    that is simultaneous over all comparisons of the bench, and the error of its values. Where all
+    arms are worth the same, that error alone."""
     scores = Scores(frame)
     cells = [(env, name) for env in ENVS for name in BY_NAME if scores.of(name, (env,)) is not None]
-    compared = sum(name != BASE for _, name in cells)
-    late = late_returns(frame)
+    compared = len(COMPARED) * (len(BY_NAME) - 1)
+    late, wrong = late_returns(frame), last_measure(frame, "value_error")
     found = []
     for env, name in cells:
         ours, base = scores.of(name, (env,)), scores.of(BASE, (env,))
         assert ours is not None
-        mean, error = mean_se(ours[:, 0])
-        row = {"AUC": f"{number(mean, 3)} ± {number(error, 3)}"}
-        mean, error = mean_se(np.array(late[env, name]))
-        row["late return"] = f"{number(mean, 3)} ± {number(error, 3)}"
-        if base is not None and name != BASE:
-            gap = paired_interval(ours[:, 0] - base[:, 0], compared)
-            mark = " *" if gap.low > 0 or gap.high < 0 else ""
-            row["minus DDQN [simultaneous]"] = _interval(gap, 3, sign=True) + mark
+        row = {}
+        if env in COMPARED:
+            mean, error = mean_se(ours[:, 0])
+            row["AUC"] = f"{number(mean, 3)} ± {number(error, 3)}"
+            mean, error = mean_se(np.array(late[env, name]))
+            row["last fifth"] = f"{number(mean, 3)} ± {number(error, 3)}"
+            if base is not None and name != BASE:
+                gap = paired_interval(ours[:, 0] - base[:, 0], compared)
+                mark = " *" if gap.low > 0 or gap.high < 0 else ""
+                row["minus DDQN [simultaneous]"] = _interval(gap, 3, sign=True) + mark
+        row["value error"] = number(wrong[env, name], 3)
         keys = {"env": env, "contender": name, "paper": ""}
         found += [keys | {"metric": head, "ours": text} for head, text in row.items()]
     return found
@@ -143,9 +142,10 @@ def verdict_rows(frame: pl.DataFrame) -> list[dict[str, str]]:
 
 
 def rate_rows(frame: pl.DataFrame) -> list[dict[str, str]]:
-    """In how many environments each contender took which of the three learning rates."""
+    """In how many environments each contender took which of the three learning rates, once its
+    trials are all there."""
     found = []
-    rates = chosen_rates(frame) if frame.height else {}
+    rates = chosen_rates(whole_trials(frame)) if frame.height else {}
     for name in BY_NAME:
         taken = [
             rate / contender_config(env, BY_NAME[name], 0).learning_rate
@@ -198,12 +198,13 @@ def grid(frame: pl.DataFrame) -> Figure | None:
     scores = Scores(frame)
     names = [name for name in scores.contenders if name != BASE]
     some = {env for name in names for env in scores.envs(BASE, name)}
-    envs = tuple(env for env in ENVS if env in some)
+    envs = tuple(env for env in COMPARED if env in some)
     if not names or not envs:
         return None
     cells = tuple(tuple(_cell(scores, name, env) for env in envs) for name in names)
     panel = HeatPanel("AUC minus DDQN's, in DDQN's standard deviations over seeds", "environment",
-                      "contender", tuple(map(_short, envs)), tuple(names), cells, 4.0)  # fmt: skip
+                      "contender", tuple(map(_short, envs)), tuple(names), cells, 4.0,
+                      "minus DDQN")  # fmt: skip
     return Figure((panel,), 1, "Paired by seed; mean ± standard error.")
 
 
@@ -220,18 +221,17 @@ def _short(env: str) -> str:
 
 
 def profiles(frame: pl.DataFrame) -> Figure | None:
-    """The share of runs above a level, over the environments in which all have been run."""
+    """The share of runs above a level, once all have been run in all environments in which returns
+    are compared."""
     scores = Scores(frame)
-    envs = _all_run(scores)
+    if not scores.whole(COMPARED):
+        return None
     curves = []
     for name in PROFILED:
-        above = normalised(scores, name, envs) if envs else None
-        if above is not None:
-            shares = performance_profile(above, LEVELS)
-            none = (float("nan"),) * LEVELS.size
-            curves.append(Curve(name, name, tuple(LEVELS), tuple(shares), none))
-    if not curves:
-        return None
+        above = normalised(scores, name, COMPARED)
+        assert above is not None
+        shares = performance_profile(above, LEVELS)
+        curves.append(Curve(name, name, tuple(LEVELS), tuple(shares), None))
     panel = LinePanel("Performance profiles", "AUC minus DDQN's mean, in its standard deviations",
                       "share of runs above", tuple(curves))  # fmt: skip
     return Figure((panel,), 1)
@@ -275,13 +275,15 @@ SECTION = Section(
         FigureEntry("rivals-profiles", "Not in the paper", "Performance profiles",
                     "Higher is better at every level.", NEEDS, profiles),
         TableEntry("rivals-environments", "Not in the paper", "Each environment",
-                   "Mean ± standard error over seeds 1000-1019; late: the last fifth of a run; * "
-                   "marks intervals, simultaneous over all comparisons, without zero.", NEEDS,
+                   "Mean ± standard error over seeds 1000-1019; last fifth: the mean return of "
+                   "the last fifth of a run; * marks intervals, simultaneous over all comparisons "
+                   "of the bench, without zero; value error: against the exact Q*, at the end. "
+                   "ConalBandit's arms are all worth the same: it has that alone.", NEEDS,
                    _of(environment_rows, Shape(rows=("contender",), block="env"))),
         TableEntry("rivals-chosen-rates", "Not in the paper", "The learning rates that were chosen",
                    "In how many environments a contender has which learning rate, as part of the "
                    "environment's own; chosen by AUC on seeds 900-904. Many at an edge mean that "
-                   "the best may lie beyond it.", NEEDS,
+                   "the best may lie beyond it.", RunNeeds(RATE_NAME),
                    _of(rate_rows, Shape(rows=("contender",)), RATE_NAME)),
     ),
 )  # fmt: skip

@@ -108,23 +108,17 @@ SITUATIONS: dict[str, tuple[str, ...]] = {
 
 
 def advice(scores: Scores, seed: int = 0) -> list[Advice]:
-    """Of each situation whose runs are all there."""
+    """Of each situation whose runs are all there, of every contender."""
     rng = np.random.default_rng(seed)
     found = []
     for situation, envs in SITUATIONS.items():
-        base = scores.of(BASE, envs)
-        if base is None:
+        if not scores.whole(envs):
             continue
-        gains: dict[str, Gain] = {}
-        for name in BY_NAME:
-            ours = scores.of(name, envs)
-            if name != BASE and ours is not None:
-                gains[name] = gain(ours, base, base, rng)
-        if gains:
-            adjusted = holm({name: each.p for name, each in gains.items()})
-            better = tuple(
-                name for name in gains if adjusted[name] < LEVEL and gains[name].least > 0.0
-            )
-            best = max(better or gains, key=lambda name: gains[name].value)
-            found.append(Advice(situation, envs, best, gains[best], adjusted[best], better))
+        arrays = {name: scores.of(name, envs) for name in BY_NAME}
+        base = arrays.pop(BASE)
+        gains = {name: gain(ours, base, base, rng) for name, ours in arrays.items()}  # type: ignore[arg-type]
+        adjusted = holm({name: each.p for name, each in gains.items()})
+        better = tuple(name for name in gains if adjusted[name] < LEVEL and gains[name].least > 0.0)
+        best = max(better or gains, key=lambda name: gains[name].value)
+        found.append(Advice(situation, envs, best, gains[best], adjusted[best], better))
     return found
