@@ -9,10 +9,10 @@ from typing import Any, Literal
 import numpy as np
 
 from sibling_replay.checkpoint import KEY_KINDS, StateError
-from sibling_replay.grouping.auto import Auto, KeyChoice
+from sibling_replay.grouping.auto import KeyChoice
 from sibling_replay.grouping.awaited import Awaited
 from sibling_replay.grouping.fittable import FittableMap
-from sibling_replay.grouping.key_map import KeyMap, PerRow
+from sibling_replay.grouping.key_map import KeyMap, PerRow, checked_keys
 from sibling_replay.grouping.saved import map_from_state
 from sibling_replay.replay.arrays import F64, I64, U8
 from sibling_replay.replay.memory import Memory
@@ -20,7 +20,7 @@ from sibling_replay.replay.one_action import find_mixed_actions
 from sibling_replay.replay.parts import form_of
 from sibling_replay.replay.payload import Field, Layout, pack_rows
 from sibling_replay.schema import GROUP_KEY, field_of_key, zero_entry
-from sibling_replay.staging import Staging
+from sibling_replay.staging import Staging, as_stored, converted
 
 SAVED = "key_map"  # of a state: in its header, and before the names of the map's arrays
 _FIT_BYTES = 2**28  # of observations that a fit looks at; of larger ones a part
@@ -34,7 +34,7 @@ class Keying:
         self, key: Literal["exact", "given"] | KeyMap | None, fields: Mapping[str, Field]
     ) -> None:
         if isinstance(key, FittableMap) and not key.fitted:
-            if not isinstance(key, Auto):  # one that does not suit the fields is refused now
+            if not key.chooses:  # one that does not suit the fields is refused now
                 key.unfitted().fit(*zero_entry(fields))
             key = Awaited(key)
         self.key = key
@@ -86,14 +86,23 @@ class Keying:
             columns.pop(GROUP_KEY, None)
             if GROUP_KEY in self.layout.fields:
                 assert isinstance(self.key, KeyMap)
-                obs = self.layout.fields["obs"].opened(columns["obs"])
-                columns[GROUP_KEY] = np.asarray(self.key.keys(obs, columns["action"]))
+                columns[GROUP_KEY] = stored_keys(self.key, self.layout.fields, columns)
             places, size_bytes = self.layout.columns(slots.size)
             block = np.zeros(size_bytes, dtype=np.uint8)
             for name, column in columns.items():
                 shape, dtype, offset = places[name]
                 np.ndarray(shape, dtype, block, offset)[...] = column
             pack_rows(block, self.layout.table, slots.size, new.rows[start:])
+
+
+def stored_keys(key: KeyMap, fields: Mapping[str, Field], columns: Mapping[str, Any]) -> Any:
+    """The keys of stored entries, as rows hold them, or an error as for entries that come."""
+    found = checked_keys(key, fields["obs"].opened(columns["obs"]), columns["action"])
+    field_of = fields[GROUP_KEY]
+    keys = found.reshape(len(found), *found.shape[1:] or field_of.shape)
+    if keys.shape[1:] != field_of.shape:
+        raise ValueError(f"{key!r} gave keys of shape {keys.shape[1:]}, not {field_of.shape}")
+    return as_stored(converted(field_of, "the key", keys))
 
 
 @dataclass
@@ -130,8 +139,8 @@ class Fitting:
         """The same, to observations, actions and masses of those, or some of those, that live."""
         assert self.template is not None
         found = self.template.unfitted()
-        if isinstance(found, Auto):
-            found.fit(obs, action, masses)
+        if found.chooses:
+            found.fit_by(obs, action, masses)
             assert found.choice is not None
             self.choices = [*self.choices, found.choice]
             # Noise kept is G / N: it has halved, if no new groups came, when N has doubled.
@@ -156,7 +165,7 @@ def chunk_rows(width: int) -> int:
 
 def words_of_key(key: Any) -> tuple[str, str]:
     """What makes siblings, and why that, for people."""
-    if isinstance(key, Auto) and key.choice is not None:
+    if isinstance(key, FittableMap) and key.choice is not None:
         return f"{key.choice.key}, chosen by {key!r}", key.choice.reason
     if isinstance(key, Awaited):
         return repr(key), "siblings are entries with equal action until then"

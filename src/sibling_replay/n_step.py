@@ -45,6 +45,8 @@ class NStep:
 
     def end_episodes(self, env_id: int | None = None) -> None:
         """Environments were reset, all or one: what comes does not continue what was stored."""
+        if env_id is not None and env_id < 0:
+            raise ValueError(f"env_id must be a whole number from 0 on, got {env_id}")
         if env_id is None:
             # [environments, n_steps - 1]: the slot of the step before, of that before it, ...
             self._open: I64 = np.full((0, self.n_steps - 1), CLOSED, dtype=np.int64)

@@ -200,7 +200,7 @@ class Sampling(ABC):
     def probabilities(self, batch_size: int = 1) -> Law:
         """The exact probabilities of a row of the next batch over the live slots, in O(N).
 
-        The batch's size matters to strategies that treat its rows differently; none built in does.
+        The batch's size matters to strategies that treat its rows differently, as `Combined` does.
         """
         if len(self) == 0:
             raise ValueError("an empty buffer has no probabilities")
@@ -236,7 +236,8 @@ class Sampling(ABC):
 
     @property
     def max_priority(self) -> float:
-        """The largest raw priority ever assigned: what a new entry gets."""
+        """The largest raw priority ever assigned: what a new entry gets, unless the strategy's
+        `initial` says otherwise."""
         return float(self._memory.peaks[MAX_PRIORITY])
 
     @property

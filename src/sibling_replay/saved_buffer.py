@@ -19,7 +19,14 @@ from sibling_replay.checkpoint import (
     write_state,
 )
 from sibling_replay.grouping.key_map import KeyFunction, KeyMap, PerRow
-from sibling_replay.keying import Fitting, Keying, SavedMap, saved_map, take_saved_map
+from sibling_replay.keying import (
+    Fitting,
+    Keying,
+    SavedMap,
+    saved_map,
+    stored_keys,
+    take_saved_map,
+)
 from sibling_replay.n_step import NStep
 from sibling_replay.replay.memory import Memory
 from sibling_replay.replay.parts import form_of
@@ -118,8 +125,7 @@ class SavedBuffer(Sampling):
         old.load_state_dict(state)
         columns = old._memory.read(np.arange(len(old)))
         if len(old):
-            obs = self._fields["obs"].opened(columns["obs"])
-            columns[GROUP_KEY] = np.asarray(self._key.keys(obs, columns["action"]))
+            columns[GROUP_KEY] = stored_keys(self._key, self._layout.fields, columns)
         memory = self._new_memory()
         move_entries(old._memory, memory, columns)
         if not (np.array_equal(memory.groups, old.groups) and memory.check_valid()[0]):

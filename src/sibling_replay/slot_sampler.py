@@ -13,6 +13,7 @@ from sibling_replay.checkpoint import SCHEMA_VERSION
 from sibling_replay.draw_statistics import DrawStatistics
 from sibling_replay.replay.arrays import F64, I64, U8
 from sibling_replay.replay.memory import MOST_ADDED, Memory
+from sibling_replay.replay.opened import ADDED
 from sibling_replay.replay.regroup import group_anew
 from sibling_replay.replay.slots import SlotMemory, layout_of_keys, put_rows, remove_slots
 from sibling_replay.rng import Uniforms, own_generator
@@ -68,6 +69,7 @@ class SlotSampler(Sampling):
         # Bytes of an entry's key and outcome; what stands here counts once something was put.
         self._widths = (_INTEGER_BYTES if strategy.needs.groups else 0, 0)
         self._words = ("", "")
+        self._cleared = 0  # what the clock showed when it was cleared last
         self._use(self._new_memory(), Uniforms(own_generator(seed)))
 
     def _new_memory(self) -> Memory:
@@ -113,6 +115,9 @@ class SlotSampler(Sampling):
             self._learn_widths(cells[0].shape[1], cells[1].shape[1])
         rows = self._rows(places, *cells)
         if only_changed:
+            last = places.size - 1 - np.unique(places[::-1], return_index=True)[1]
+            last.sort()
+            places, rows = places[last], rows[last]
             changed = self._differ(places, rows)
             places, rows = places[changed], rows[changed]
         put_rows(self._memory.handle, places, rows, *self._memory.keeps)
@@ -150,7 +155,9 @@ class SlotSampler(Sampling):
         """
         self._words = key, reason
         warn = self.strategy.needs.groups and not awaited
+        told = self._statistics.told  # once, however often the key changes
         self._statistics = DrawStatistics(self.strategy.name, warn=warn, mapped=mapped)
+        self._statistics.told = told
 
     def _words_of_key(self) -> tuple[str, str]:
         return self._words
@@ -170,13 +177,13 @@ class SlotSampler(Sampling):
 
     @property
     def _knows_widths(self) -> bool:
-        return self._memory.added > 0
+        return self.written > 0
 
     def _learn_widths(self, key_bytes: int, outcome_bytes: int) -> None:
         """Of the first entries: all that follow must have the same."""
         if (key_bytes, outcome_bytes) != self._widths:
             self._widths = (key_bytes, outcome_bytes)
-            self._use(self._new_memory(), self._uniforms)
+            self._start_over()
 
     def _cells(self, count: int, keys: Any, outcomes: Any) -> tuple[U8, U8]:
         """Keys and outcomes as rows of bytes, or an error that says what is wrong with them."""
@@ -223,6 +230,11 @@ class SlotSampler(Sampling):
         """Advances with every slot written or emptied: the date of what is read now."""
         return self._memory.added
 
+    @property
+    def written(self) -> int:
+        """Slots written or emptied since it was new or cleared."""
+        return self.clock - self._cleared
+
     def update_slots(self, slots: ArrayLike, td_errors: ArrayLike, date: int) -> None:
         """Refresh slots with TD errors of either sign, for a host that hands back parts of a draw.
 
@@ -241,6 +253,8 @@ class SlotSampler(Sampling):
             raise TypeError(f"{self.strategy.name} refreshes whole batches: use update_priorities")
         places = self._slots(draw.slots)
         errors = td_errors_as_array(td_errors, places.shape)
+        if date > self.clock:
+            raise ValueError(f"date {date} is to come: the clock shows {self.clock}")
         invalid = self._replay.refresh_rows(self._memory, draw, errors, date)
         if invalid >= 0:
             raise InvalidTDErrors(
@@ -250,8 +264,15 @@ class SlotSampler(Sampling):
             raise ValueError(f"slot {places[-2 - invalid]} holds no entry")
 
     def clear(self) -> None:
-        """Forget everything but where the random stream stands."""
-        self._use(self._new_memory(), self._uniforms)
+        """Forget everything but where the random stream and the clock stand."""
+        self._cleared = self.clock
+        self._start_over()
+
+    def _start_over(self) -> None:
+        """An empty memory, in which what was drawn before is out of date."""
+        memory = self._new_memory()
+        memory.counts[ADDED] = self.clock
+        self._use(memory, self._uniforms)
 
     def _slots(self, slots: ArrayLike) -> I64:
         """Slots as the kernels take them, or an error that names what is wrong."""
@@ -330,6 +351,7 @@ class SlotSampler(Sampling):
         try:
             self._widths = self._widths_of(state)
             super().load_state_dict(state)
+            self._cleared = 0
         except BaseException:
             self._widths = before
             raise

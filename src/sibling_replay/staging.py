@@ -165,8 +165,8 @@ class Staging:
         """One value of a field, as an array of its dtype and shape."""
         field = self._fields[name]
         if isinstance(field, Parts):
-            return field.closed(name, value, None, _converted)
-        array = _converted(field, _label(name), value)
+            return field.closed(name, value, None, converted)
+        array = converted(field, _label(name), value)
         if array.shape != field.shape:
             raise ValueError(
                 f"{_label(name)}: expected shape {self._fields[name].shape}, got {array.shape}"
@@ -196,8 +196,8 @@ class Staging:
             rows = as_array(name, rows_of(value)).shape[:1]
             if not rows:
                 raise ValueError(f"{name}: expected columns, with an entry in each row")
-            return field.closed(name, value, rows[0], _converted)
-        column = _converted(field, _label(name), value)
+            return field.closed(name, value, rows[0], converted)
+        column = converted(field, _label(name), value)
         shape = field.shape
         if column.ndim == 0 or column.shape[1:] != shape:
             raise ValueError(
@@ -250,10 +250,10 @@ class Staging:
 
     def _key_of(self, key: KeyMap, obs: Any, action: Any) -> Any:
         """The key of one transition: a map is given observations and actions as they are stored."""
-        stored = _as_stored(self._element("obs", obs))
+        stored = as_stored(self._element("obs", obs))
         field = self._fields["obs"]
         seen = row(field.opened(stored[None]), 0) if isinstance(field, Parts) else stored[()]
-        return key(seen, _as_stored(self._element("action", action))[()])
+        return key(seen, as_stored(self._element("action", action))[()])
 
     def _keys_of(self, key: KeyMap, obs: Any, action: Any) -> Any:
         """The keys of several transitions, by one call of the map."""
@@ -265,11 +265,11 @@ class Staging:
             )
         if len(columns[0]) == 0:
             return np.empty((0, *self._fields[GROUP_KEY].shape), self._fields[GROUP_KEY].dtype)
-        stored, actions = map(_as_stored, columns)
+        stored, actions = map(as_stored, columns)
         return key.keys(self._fields["obs"].opened(stored), actions)
 
 
-def _converted(field: Field, label: str, value: Any) -> NDArray[Any]:
+def converted(field: Field, label: str, value: Any) -> NDArray[Any]:
     """A value as an array of its field's dtype, if that loses nothing of its kind."""
     _refuse_masked(label, value)
     try:
@@ -290,7 +290,7 @@ def _converted(field: Field, label: str, value: Any) -> NDArray[Any]:
     return array
 
 
-def _as_stored(array: NDArray[Any]) -> NDArray[Any]:
+def as_stored(array: NDArray[Any]) -> NDArray[Any]:
     """Values as rows hold them: no -0.0, and every kind of true is one."""
     if array.dtype.kind == "f":
         return np.asarray(array + array.dtype.type(0))

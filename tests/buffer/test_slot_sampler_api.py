@@ -237,6 +237,29 @@ def test_new_entries_get_the_largest_priority():
     np.testing.assert_allclose(sampler.masses[7], (8.0 + 1e-6) ** 0.5, rtol=1e-12)
 
 
+def test_errors_from_before_a_clear_are_out_of_date():
+    sampler = filled(seed=3)
+    date = sampler.clock
+    sampler.clear()
+    assert sampler.written == 0
+    sampler.put([0, 1], keys=[[1, 2, 3], [4, 5, 6]])  # of another width than before
+    sampler.update_slots([0], [100.0], date)
+    assert sampler.dropped_updates == 1 and sampler.masses[0] == 1.0
+    with pytest.raises(ValueError, match="is to come"):
+        sampler.update_slots([0], [1.0], sampler.clock + 1)
+    sampler.update_slots([0], [100.0], sampler.clock)
+    assert sampler.dropped_updates == 1 and sampler.masses[0] > 1.0
+    assert sampler.check_valid() == (True, "")
+
+
+def test_of_a_slot_named_twice_the_last_entry_stays():
+    for only_changed in (False, True):
+        sampler = SlotSampler(4, SiblingSample(), seed=0)
+        sampler.put([0, 1], keys=[5, 7])
+        sampler.put([0, 0], keys=[7, 5], only_changed=only_changed)
+        assert sampler.groups[0] != sampler.groups[1]
+
+
 def test_clear_forgets_all_but_the_random_stream():
     sampler = filled(seed=3)
     batch, taken = sampler.sample(4), sampler.state_dict()["header"]["uniforms"]

@@ -279,6 +279,23 @@ def test_what_cannot_be_rekeyed_is_refused_and_changes_nothing() -> None:
     assert empty.support().groups == 6
 
 
+def test_keys_that_cannot_be_stored_are_refused_as_by_add() -> None:
+    class Single(KeyMap):
+        def keys(self, obs: Any, action: Any) -> Any:
+            return np.zeros(1, np.int64)
+
+    buffer = new(Modulo(5))
+    buffer.extend(**columns(80))
+    groups = buffer.groups
+    for wrong, match in (
+        (lambda obs, action: 0 if not np.any(obs) else 1.5, "expected dtype int64"),
+        (Single(), "keys of 80 entries must be whole numbers"),
+    ):
+        with pytest.raises(TypeError, match=match):
+            buffer.rekey(wrong)
+        np.testing.assert_array_equal(buffer.groups, groups)
+
+
 def test_slots_of_a_host_are_grouped_anew() -> None:
     rng = np.random.default_rng(0)
     first, second = rng.integers(30, size=100), rng.integers(4, size=100).astype(np.int16)

@@ -13,6 +13,7 @@ import pytest
 
 from sibling_replay import (
     Field,
+    Parts,
     Prioritized,
     ReplayBuffer,
     SiblingAverage,
@@ -21,7 +22,7 @@ from sibling_replay import (
     StateError,
 )
 from sibling_replay.checkpoint import read_state, write_state
-from sibling_replay.grouping import Auto, Downscale, Exact, Grid, KMeans, SimHash
+from sibling_replay.grouping import Auto, Downscale, Entries, Exact, Grid, KMeans, SimHash
 from support.averaging import averaged
 
 OBS, FLAG = Field(np.dtype(np.float32), (4,)), Field(np.dtype(np.bool_))
@@ -372,3 +373,16 @@ def test_corrections_that_correct_nothing_are_told() -> None:
     assert "have siblings" in text and "key=Auto()" in text
     fine.rekey(Grid(2))
     assert said(fine) == [] and fine.draw_statistics()["group_size"] > 50
+
+
+def test_auto_within_entries_chooses_as_often() -> None:
+    number = np.dtype(np.float32)
+    parts = Parts({"seen": Field(number, (2,)), "noise": Field(number, (3,))})
+    key = Entries(("seen",), then=Auto(fit_after=200))
+    buffer = ReplayBuffer(fields(parts), 1_000, SiblingSample(), key=key, seed=0)
+    rng = np.random.default_rng(0)
+    for _ in range(1_000):
+        obs = {"seen": rng.normal(size=2), "noise": rng.normal(size=3)}
+        buffer.add(obs, 0, 0.0, obs, False, False)
+    assert [choice.entries for choice in buffer.key_choices] == [200, 400, 800]
+    assert buffer.key_choices[-1].key in buffer.support().key

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -219,6 +220,8 @@ def test_states_of_other_keys_and_tampered_maps_are_refused():
     exact = HostReplay("Host", 1_000, SiblingSample())
     with pytest.raises(StateError, match=r"no key map, and this buffer fits Auto\("):
         load(exact.state_dict(), Auto())
+    with pytest.raises(StateError, match=r"no key map, and this buffer fits Grid\("):
+        load(exact.state_dict(), Grid(2).fit(host.obs))
     name = next(name for name in state if name.startswith("key_map/") and state[name].size)
     state[name] = state[name].copy()
     state[name].flat[0] *= 1.5
@@ -275,7 +278,29 @@ def test_nearly_one_group_is_said_of_a_map_but_not_while_one_is_awaited():
 
 
 def test_a_strategy_without_groups_fits_nothing():
-    replay = HostReplay("Host", 100, Prioritized(), Auto(fit_after=10))
+    with pytest.warns(UserWarning, match="Prioritized draws without groups: the key Auto"):
+        replay = HostReplay("Host", 100, Prioritized(), Auto(fit_after=10))
     replay.put(np.arange(50), None, None)
     replay.fit_if_due(lambda slots: pytest.fail("there is nothing to read"))
     assert "key_map" not in replay.state_dict()["header"]
+
+
+def test_a_choice_made_again_warns_once():
+    """Of one group of all, whichever choice it comes from."""
+    host = Host(8_000, Auto(noise=1e-9, fit_after=1_000), continuous=True)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for start in range(0, 8_000, 500):
+            host.write(np.arange(start, start + 500))
+            for _ in range(200):
+                host.train()
+    assert len(host.replay.key_choices) > 2
+    said = [str(each.message) for each in told]
+    assert len(said) == len(set(said)) <= 1
+
+
+def test_forgotten_slots_are_not_drawn():
+    host = Host(100, None)
+    host.write(np.arange(50))
+    host.replay.forget(np.array([3, 3, 70]))
+    assert len(host.replay.sampler) == 49 and not host.replay.sampler.holds([3])[0]

@@ -193,3 +193,12 @@ def test_a_diverged_run_says_so(bad: float) -> None:
     with pytest.raises(ValueError, match="training has diverged"):
         refresh(run.memory, run.batch, run.settings.rule, 0.6, EPSILON)
     np.testing.assert_array_equal(before, run.memory.entries.tree)
+
+
+def test_so_does_one_that_refreshes_nothing() -> None:
+    config = paper_config("TwoChains", "DDQN", 2, steps=2_000, learning_starts=50)
+    run, draws = new_run(config)
+    advance(Lent(run), draws, 100, False)
+    run.network.theta[:] = np.nan
+    with pytest.raises(ValueError, match="training has diverged"):
+        advance(Lent(run), draws, 110, False)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
+from sibling_replay import Prioritized, register
+from sibling_replay.strategies.registry import _KINDS
 from sibling_replay.training.config import ENVIRONMENTS, METHODS, TabularConfig, paper_config
+from sibling_replay.training.gym_config import gym_config
+from sibling_replay.training.methods import draws_by_siblings, strategy_of
 
 
 def test_settings_of_the_paper() -> None:
@@ -109,3 +113,16 @@ def test_a_config_is_hashable_and_compares_by_value() -> None:
     assert isinstance(
         paper_config("Taxi-v3", "PER", 0), TabularConfig
     )  # borrows FrozenLake's column
+
+
+def test_a_strategy_may_have_a_name_that_begins_as_ours_does() -> None:
+    @register
+    @dataclass(frozen=True, kw_only=True)
+    class AVGmine(Prioritized):
+        name = "AVGmine"
+
+    try:
+        found = strategy_of(gym_config("CartPole-v1", "AVGmine", 0))
+        assert type(found) is AVGmine and draws_by_siblings("AVGmine") is False
+    finally:
+        _KINDS.pop("AVGmine")

@@ -138,7 +138,7 @@ def test_a_file_holds_the_model(tmp_path: Path, strategy: Any) -> None:
     first.save(tmp_path / "alone.npz")
     assert len(DQN.load(tmp_path / "alone.npz").buffer) == 0
     header, arrays = read_state(tmp_path / "model.npz")
-    assert all(array.dtype != object for array in arrays.values()) and header["dqn"] == 1
+    assert all(array.dtype != object for array in arrays.values()) and header["dqn"] == 2
 
 
 def test_keys_that_are_objects_are_given_again(tmp_path: Path) -> None:
@@ -383,3 +383,34 @@ def test_a_model_without_its_buffer_fills_one_before_it_learns(tmp_path: Path) -
     assert second.learn(2).updates == first.updates + 2 and not same(first, second)
     first.save(tmp_path / "whole.npz", replay=True)
     assert DQN.load(tmp_path / "whole.npz").learn(5).updates == first.updates + 5
+
+
+class Seeds(gym.Wrapper[Any, Any, Any, Any]):
+    """Notes what its episodes are seeded with."""
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        super().__init__(env)
+        self.seen: list[int | None] = []
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.seen.append(seed)
+        return self.env.reset(seed=seed, options=options)
+
+
+def test_a_loaded_model_goes_on_with_other_episodes(tmp_path: Path) -> None:
+    first, second = (Seeds(gym.make("CartPole-v1")) for _ in range(2))
+    DQN(first, seed=3, strategy=Uniform()).learn(300).save(tmp_path / "model.npz")
+    DQN.load(tmp_path / "model.npz", second).learn(300)
+    assert len(first.seen) > 5 and len(second.seen) > 5
+    assert not set(first.seen) & set(second.seen)
+
+
+def test_so_does_one_on_a_vector(tmp_path: Path) -> None:
+    def vector() -> Any:
+        return gym.make_vec("CartPole-v1", 2, vectorization_mode="sync")
+
+    model = DQN(vector(), seed=3, strategy=Uniform()).learn(200)
+    first = model.buffer.transitions()["obs"][0]
+    model.save(tmp_path / "model.npz")
+    loaded = DQN.load(tmp_path / "model.npz", vector()).learn(200)
+    assert not np.array_equal(loaded.buffer.transitions()["obs"][0], first)

@@ -10,10 +10,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from sibling_replay import ReplayBuffer, SiblingSample, Uniform
+from sibling_replay import Combined, LaBER, ReplayBuffer, SiblingSample, Uniform
 from sibling_replay.training.gym_config import GymConfig
 from sibling_replay.training.gym_run import train_gym
-from sibling_replay.training.replay_measures import purity
+from sibling_replay.training.replay_measures import purity, replay_measures
 from sibling_replay.training.results import RunResult
 
 SHORT = GymConfig(
@@ -77,6 +77,34 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_result(at: int, tmp_path: Pat
     with pytest.raises(Stop):
         train_gym(config, checkpoint=tmp_path, checkpoint_seconds=0.0, observe=stop)
     check_same(train_gym(config, checkpoint=tmp_path), train_gym(config))
+
+
+def test_seconds_go_on_where_a_stopped_run_was(tmp_path: Path) -> None:
+    config = replace(SHORT, steps=1_500, timed=True)
+
+    def stop(model: Any) -> None:
+        if model.steps == 1_000:
+            raise Stop
+
+    with pytest.raises(Stop):
+        train_gym(config, checkpoint=tmp_path, checkpoint_seconds=0.0, observe=stop)
+    seconds = train_gym(config, checkpoint=tmp_path).diagnostics["cpu_seconds"]
+    assert (np.diff(seconds) > 0).all()
+
+
+def test_measures_are_of_the_batches_that_are_drawn() -> None:
+    """Combined takes the newest once a batch; LaBER's second stage hangs on present errors."""
+    for strategy, expected in ((Combined(), (1 / 32 + 31 / 32 * 0.1) / 0.1), (LaBER(), np.nan)):
+        buffer = ReplayBuffer.for_env(gym.make("CartPole-v1"), 10, strategy, seed=0)
+        for i in range(10):
+            buffer.add(np.full(4, i, np.float32), 0, -30.0 * (i == 9), np.zeros(4), False, False)
+        ratio = replay_measures(buffer, 30.0, 32)[0]
+        np.testing.assert_allclose(ratio, expected)
+
+
+def test_what_has_no_effect_is_refused() -> None:
+    with pytest.raises(ValueError, match="diagnostics_every must be 0"):
+        replace(SHORT, diagnostics_every=100)
 
 
 def test_purity_is_the_share_of_variance_between_groups() -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import huber
 from scipy.stats import chisquare
 
+from sibling_replay import LAP, SlotSampler
 from sibling_replay.strategies.recipe import (
     BY_MASS,
     GROUP_MEAN,
@@ -23,7 +24,9 @@ from sibling_replay.strategies.recipe import (
     Recipe,
 )
 from sibling_replay.training.config import TabularConfig, paper_config
+from sibling_replay.training.gym_config import gym_config
 from sibling_replay.training.losses import loss_named
+from sibling_replay.training.methods import check_options
 from sibling_replay.training.tabular.batch import new_batch, new_memory
 from sibling_replay.training.tabular.lent import Lent
 from sibling_replay.training.tabular.loop import Draws, TabularRun, advance
@@ -375,5 +378,49 @@ def test_means_of_residuals_are_those_of_targets_where_groups_are_exact() -> Non
 def test_what_tables_would_do_otherwise_is_refused(options: str) -> None:
     """By name, and not carried out in another way than a buffer does."""
     config = paper_config("TwoChains", "GROUP", 3, options=options)
-    with pytest.raises(ValueError, match="compiled trainer cannot carry out GroupPrioritized"):
-        new_run(config)
+    for refuses in (new_run, check_options):
+        with pytest.raises(ValueError, match="compiled trainer cannot carry out GroupPrioritized"):
+            refuses(config)
+
+
+def test_exponents_are_the_strategys_own_unless_given() -> None:
+    for method, alpha in (("LAP", 0.4), ("RANK", 0.7), ("GROUP", 1.0), ("CV", 0.0), ("AVG", 0.6)):
+        assert paper_config("TwoChains", method, 0).alpha == alpha
+        assert gym_config("CartPole-v1", method, 0).alpha == alpha
+    new_run(paper_config("TwoChains", "CV", 0))
+    with pytest.raises(ValueError, match="ControlVariate with alpha=0 alone"):
+        check_options(paper_config("TwoChains", "CV", 0, alpha=0.6))
+
+
+def test_the_way_to_normalise_is_the_strategys_usual_one() -> None:
+    paper_config("TwoChains", "LABER", 0, options="normalize=none")
+    paper_config("TwoChains", "RANK", 0, options="normalize=batch")
+    for method, other in (("LABER", "batch"), ("RANK", "none")):
+        with pytest.raises(ValueError, match="the compiled trainer has normalize="):
+            paper_config("TwoChains", method, 0, options=f"normalize={other}")
+
+
+def test_pal_divides_by_what_is_trained() -> None:
+    """Shifted errors of the control variate; of LaBER's candidates the chosen rows."""
+    pal = {"loss": "pal:0.4", "learning_rate": 1e-12, "env": "OutlierBandit"}
+    for name in ("control variate", "LaBER"):
+        run, draws, _ = begun(RULES[name], 400, **pal)
+        advance(Lent(run), draws, 401, False)
+        batch = run.batch
+        pull = (batch.td + batch.shift).astype(np.float64)
+        times = batch.chosen if name == "LaBER" else np.ones(pull.size)
+        size = np.maximum(np.abs(pull), 1.0) ** 0.4
+        slope = np.clip(pull, -1, 1) * size / ((times * size).sum() / times.sum())
+        expected = np.zeros(run.visits.shape[1])
+        np.subtract.at(expected, batch.groups, batch.weights * slope / pull.size)
+        np.testing.assert_allclose(run.network.d_values[:1].ravel(), expected, rtol=1e-9)
+
+
+def test_first_entries_of_lap_start_at_its_floor() -> None:
+    rule = LAP(floor=10.0, alpha=1.0)
+    sampler = SlotSampler(4, rule, seed=0)
+    sampler.put([0, 1, 2, 3])
+    sampler.update_slots([0], [0.0], sampler.clock)
+    assert sampler.masses.tolist() == pytest.approx([10.0] * 4)
+    config = paper_config("TwoChains", "LAP", 0, alpha=1.0, options="floor=10")
+    assert new_run(config)[0].clock["largest_mass"][0] == 10.0

@@ -51,6 +51,9 @@ def test_an_environment_may_write_over_its_observation() -> None:
     world.step([0])
     second = world.step([0])[0]
     assert second.obs.tolist() == [0, 1, 1] and second.next_obs.tolist() == [0, 1, 2]
+    last = world.step([0])[0]  # its episode ends, and the next begins, before it is looked at
+    assert last.ended and last.next_obs.tolist() == [0, 1, 3]
+    assert world.observations[0].tolist() == [0, 2, 0]
 
 
 LENGTHS = (1, 2, 5)

@@ -91,16 +91,27 @@ class Auto(FittableMap):
         check_whole("fit_after", self.fit_after, 1, 2**40)
         check_whole("seed", self.seed, 0, 2**63)
         self.chosen: FittableMap | None = None
-        self.choice: KeyChoice | None = None
+        self._choice: KeyChoice | None = None
+
+    @property
+    def chooses(self) -> bool:
+        return True
+
+    @property
+    def choice(self) -> KeyChoice | None:
+        return self._choice
+
+    def fit_by(self, obs: Any, action: Any, priority: Any) -> Auto:
+        return self.fit(obs, action, priority)
 
     def fit(self, obs: Any, action: Any = None, priority: ArrayLike | None = None) -> Auto:
         """Choose for a batch of entries. Actions of any kind count, as they tell groups apart."""
         leaves = self._leaves_to_fit(obs, action)
         count = len(leaves[0].values)
         ladders = _ladders(leaves, obs, action, self.noise * count, self.seed)
-        self.chosen, self.choice = choose(ladders, obs, action, priority, self.noise)
+        self.chosen, self._choice = choose(ladders, obs, action, priority, self.noise)
         self._form = [leaf.form for leaf in leaves]
-        _log.info("%d entries: %s: %s", count, self.choice.key, self.choice.reason)
+        _log.info("%d entries: %s: %s", count, self._choice.key, self._choice.reason)
         return self
 
     @property
@@ -132,7 +143,7 @@ class Auto(FittableMap):
     def _restore(self, spec: Mapping[str, Any], arrays: Arrays) -> None:
         own = {name.removeprefix(_CHOSEN): array for name, array in arrays.items()}
         self.chosen = FittableMap.from_state(spec["chosen"], own)
-        self.choice = KeyChoice(**spec["choice"])
+        self._choice = KeyChoice(**spec["choice"])
 
 
 def choose(

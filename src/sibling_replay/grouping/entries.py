@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,9 @@ from sibling_replay.grouping.exact import Exact
 from sibling_replay.grouping.fittable import Arrays, FittableMap
 from sibling_replay.grouping.key_map import MapState
 from sibling_replay.grouping.leaves import leaves_of
+
+if TYPE_CHECKING:
+    from sibling_replay.grouping.auto import KeyChoice
 
 _THEN = "then/"  # before the names of that map's arrays
 
@@ -53,11 +56,22 @@ class Entries(FittableMap):
     def fit_after(self) -> int:
         return self.then.fit_after
 
+    @property
+    def chooses(self) -> bool:
+        return self.then.chooses
+
+    @property
+    def choice(self) -> KeyChoice | None:
+        return self._then.choice
+
     def fit(self, obs: Any, action: Any = None) -> Entries:
+        return self.fit_by(obs, action, None)
+
+    def fit_by(self, obs: Any, action: Any, priority: Any) -> Entries:
         if self.fitted and self._form is not None:
             raise ValueError(f"{self!r} is fitted and frozen: make a new one to fit it again")
         chosen = self._chosen(obs)
-        self._then.fit(chosen, action)
+        self._then.fit_by(chosen, action, priority)
         self._form = [leaf.form for leaf in leaves_of(chosen, action)]
         return self
 

@@ -8,7 +8,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import gymnasium as gym
 import numpy as np
@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 from sibling_replay.grouping.kernels import first_not_finite
 from sibling_replay.grouping.key_map import KeyMap, MapState
 from sibling_replay.grouping.leaves import ACTION, Leaf, leaves_of, one_row, stacked
+
+if TYPE_CHECKING:
+    from sibling_replay.grouping.auto import KeyChoice
 
 FIT_AFTER = 2_000  # entries of a buffer, from which a map given to it unfitted is fitted
 
@@ -96,6 +99,20 @@ class FittableMap(KeyMap):
     def _at(self: Self, level: int) -> Self:
         """The map of a level that there is."""
         raise NotImplementedError(f"{type(self).__name__} has levels, so it must define _at")
+
+    @property
+    def chooses(self) -> bool:
+        """Whether it takes one of several maps, and so may take another when more is stored."""
+        return False
+
+    @property
+    def choice(self) -> KeyChoice | None:
+        """What it has chosen, and why, if it is one that chooses."""
+        return None
+
+    def fit_by(self: Self, obs: Any, action: Any, priority: Any) -> Self:
+        """`fit`, and where it chooses, by the priorities of the entries, too."""
+        return self.fit(obs, action)
 
     # --------------------------------------------------------------------------------- fit
 

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sibling_replay.checkpoint import StateError
-from sibling_replay.grouping.auto import Auto
 from sibling_replay.grouping.awaited import Awaited
 from sibling_replay.grouping.fittable import FittableMap
 from sibling_replay.grouping.key_map import Key, KeyMap, PerRow, as_key, checked_keys
@@ -37,6 +36,10 @@ class HostKeys:
 
     def __init__(self, key: Key, strategy: Strategy, capacity: int) -> None:
         given = as_key("exact" if key is None else key, True, strategy.name)
+        if given != "exact" and not strategy.needs.groups:
+            warnings.warn(
+                f"{strategy.name} draws without groups: the key {key!r} is not used", stacklevel=4
+            )
         if isinstance(given, FittableMap) and not given.fitted:
             given = given.unfitted()  # the giver may fit theirs
         self.given, self._capacity = given, capacity
@@ -63,7 +66,7 @@ class HostKeys:
 
     def check_first(self, obs: Any, actions: Any) -> None:
         """Refuse entries that the map could not be fitted to, at the first of them."""
-        if isinstance(self.key, Awaited) and not isinstance(self.key.map, Auto):
+        if isinstance(self.key, Awaited) and not self.key.map.chooses:
             self.key.map.unfitted().fit(_first_row(obs), np.asarray(actions)[:1])
 
     def describe(self, sampler: SlotSampler) -> None:
@@ -82,7 +85,7 @@ class HostKeys:
         due, live = self.fitting.due, sampler.live_slots
         if due is None or live.size == 0:
             return
-        turned = isinstance(self.key, Awaited) and sampler.clock >= self._capacity
+        turned = isinstance(self.key, Awaited) and sampler.written >= self._capacity
         if live.size < due and not turned:
             return
         fitting = replace(self.fitting)
@@ -124,8 +127,8 @@ class HostKeys:
         saved = take_saved_map(header, arrays)
         found = object.__new__(type(self))
         found.__dict__.update(self.__dict__)
-        if saved is None and self.fitting.template is None:
-            return found  # equal observations, functions, and states of older versions
+        if saved is None and not isinstance(self.given, FittableMap):
+            return found  # equal observations, functions, maps of one's own
         if saved is None:
             raise StateError(f"the state has no key map, and this buffer fits {self.given!r}")
         if saved.fitting.same_options(self.fitting.template):

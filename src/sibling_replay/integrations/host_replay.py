@@ -146,11 +146,16 @@ class HostReplay:
         only_changed: it may have; leave alone the entries whose group would stay the same.
         """
         if len(slots):
-            if self.sampler.clock == 0:
+            if self.sampler.written == 0:
                 self._keys.check_first(obs, actions)
             keys = self._keys.of(obs, actions)
             with _other_keys_explained():
                 self.sampler.put(slots, keys, only_changed=only_changed)
+
+    def forget(self, slots: I64) -> None:
+        """The entries of these slots are not to be drawn any more, if there are any."""
+        places = np.unique(slots)
+        self.sampler.remove(places[self.sampler.holds(places)])
 
     def forget_changed(self, slots: I64, obs: Any, actions: Any) -> None:
         """Those of these slots whose entry has another key now are not to be drawn any more."""

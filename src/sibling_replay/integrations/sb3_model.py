@@ -34,6 +34,7 @@ _COUNTABLE = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)  # outc
 # What a buffer from a file must have in common with the model's own.
 _SAME = (
     "strategy", "key_kind", "n_envs", "observation_space", "action_space", "n_steps", "gamma",
+    "handle_timeout_termination",
 )  # fmt: skip
 
 
@@ -145,6 +146,7 @@ class SiblingAlgorithm(OffPolicyAlgorithm):
         if loaded.key_kind == FUNCTION:
             _ = own.storage  # raises if this model's own key function is still to come
             loaded.join_key(self.key)
+        loaded.storage.end_episodes()  # what comes next continues no episode of the file
         self.replay_buffer = loaded
 
     def learn(

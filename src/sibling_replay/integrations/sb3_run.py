@@ -145,7 +145,7 @@ class _Notes(BaseCallback):  # type: ignore[misc]  # SB3 is not there where type
         seeds = self._seeds.spawn(1)[0].generate_state(len(self._envs))
         self.score.append(float(greedy_returns(self._greedy_all, self._envs, seeds).mean()))
         storage = self.model.replay_buffer.storage
-        measures = replay_measures(storage, self._config.tail_magnitude)
+        measures = replay_measures(storage, self._config.tail_magnitude, self._config.batch_size)
         self.rows.append([float(self.num_timesteps), *measures, *seconds])
 
     def _greedy_all(self, obs: NDArray[Any]) -> NDArray[Any]:

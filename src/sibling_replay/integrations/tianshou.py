@@ -115,7 +115,11 @@ class _Siblings(ReplayBuffer):
         """Tell the sampler what Tianshou has written, as Tianshou would read it."""
         if self._host_draws or len(slots) == 0:
             return
-        self.replay.put(slots, *self._observations_and_actions(slots))
+        try:
+            self.replay.put(slots, *self._observations_and_actions(slots))
+        except Exception:  # Tianshou has written them: whoever was there before is gone
+            self.replay.forget(slots)
+            raise
         if self.stack_num > 1 and self.strategy.needs.groups:
             self._forget_cut_stacks(slots)
         self.replay.fit_if_due(self._observations_and_actions)

@@ -345,8 +345,16 @@ class Batch(Block):
         if self._outcomes is None:
             return targets
         found = self._outcomes
-        if len(targets) != found.size:
-            raise ValueError(f"expected {found.size} targets, one an outcome, got {len(targets)}")
+        for what, given, size in (
+            ("targets", targets, found.size),
+            ("values", values, self.size),
+            ("own_values", own_values, found.size),
+        ):
+            if given is not None and tuple(np.shape(given)) != (size,):
+                raise ValueError(
+                    f"{what} must be {size} numbers in one dimension, got shape "
+                    f"{tuple(np.shape(given))}"
+                )
         if found.residuals:
             if values is None or own_values is None:
                 raise ValueError(

@@ -94,6 +94,7 @@ class Memory:
         any_order: bool = False,
         largest: bool = False,
         notes: NotesForm | None = None,
+        first: tuple[float, float] = (1.0, 1.0),
         hash_mask: int = FULL_HASH,
     ) -> None:
         if outcomes and not grouped:
@@ -113,7 +114,8 @@ class Memory:
         self.keeps_notes = notes is not None
         self.notes: Notes = new_notes(notes, capacity, grouped)
         self.counts: I64 = np.array([0, 0, 0, layout.row_words], dtype=np.int64)
-        self.peaks: F64 = np.ones(2)  # largest raw priority ever assigned, and its mass
+        # Largest raw priority ever assigned, and its mass; at first what the first entries get.
+        self.peaks: F64 = np.array(first)
         # [slots] where they are filled in any order, else empty; an empty slot's is MOST_ADDED.
         self.stamps: I64 = np.full(capacity if any_order else 0, MOST_ADDED, dtype=np.int64)
         # Scratch of refreshes that keep the largest of several, by slot or group: zero between.
@@ -125,7 +127,6 @@ class Memory:
         }
         named = self.arrays() | {
             "table": layout.table,
-            "outcome_table": layout.outcome_table,
             "stamps": self.stamps,
             "best": self.best,
             **{f"notes.{name}": array for name, array in self.notes._asdict().items()},

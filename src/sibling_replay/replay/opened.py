@@ -27,16 +27,14 @@ _PARTS: dict[str, Any] = {
     "group_outcomes": Partition,
     "notes": Notes,
 }
-_ALONE = ("rows", "table", "outcome_table", "counts", "peaks", "stamps", "best")
+_ALONE = ("rows", "table", "counts", "peaks", "stamps", "best")
 ORDER = (*(f"{part}.{name}" for part, kind in _PARTS.items() for name in kind._fields), *_ALONE)
 KEYS = ORDER.index("keys.table")
 _OUTCOMES = ORDER.index("outcomes.items")
 OUTCOME_KEYS = ORDER.index("outcome_keys.table")
 _GROUP_OUTCOMES = ORDER.index("group_outcomes.items")
 _NOTES = ORDER.index("notes.columns")
-_ROWS, _TABLE, _OUTCOME_TABLE, _COUNTS, _PEAKS, _STAMPS, _BEST = (
-    ORDER.index(name) for name in _ALONE
-)
+_ROWS, _TABLE, _COUNTS, _PEAKS, _STAMPS, _BEST = (ORDER.index(name) for name in _ALONE)
 
 
 @inner(forceinline=True)
@@ -133,8 +131,3 @@ def open_rows(handle):
 @inner(forceinline=True)
 def open_layout(handle):
     return open_table(handle, _TABLE, LAYOUT_COLUMNS, np.int64)
-
-
-@inner(forceinline=True)
-def open_outcome_layout(handle):
-    return open_table(handle, _OUTCOME_TABLE, LAYOUT_COLUMNS, np.int64)

@@ -58,6 +58,7 @@ class SlotMemory(Memory):
         floors: Literal["slots", "groups"] | None = None,
         largest: bool = False,
         notes: NotesForm | None = None,
+        first: tuple[float, float] = (1.0, 1.0),
     ) -> None:
         super().__init__(
             layout_of_keys(key_bytes, outcome_bytes),
@@ -68,6 +69,7 @@ class SlotMemory(Memory):
             any_order=True,
             largest=largest,
             notes=notes,
+            first=first,
         )
 
     @property

@@ -10,7 +10,7 @@ import numpy as np
 from sibling_replay.replay.arrays import F64
 from sibling_replay.strategies.api import Draw, Needs, Refresh, Signals, Strategy
 from sibling_replay.strategies.drawing import group_chances, slots_by_group
-from sibling_replay.strategies.group_scores import scores_of, sums_after
+from sibling_replay.strategies.group_scores import refuse_initial, scores_of, sums_after
 from sibling_replay.strategies.laws import Law
 from sibling_replay.strategies.registry import register
 from sibling_replay.strategies.view import Stream, View
@@ -31,6 +31,10 @@ class ExpectedTD(Strategy):
         >>> print(np.round(sampler.probabilities().trained, 2))
         [0.  0.  0.5 0.5]
     """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_initial(self)
 
     needs: ClassVar[Needs] = Needs(
         groups=True, signed=True, columns={"error": np.nan}, scores=True, kappa=1.0

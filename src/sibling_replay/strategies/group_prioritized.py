@@ -11,7 +11,13 @@ import numpy as np
 from sibling_replay.replay.arrays import F64
 from sibling_replay.strategies.api import Draw, Needs, Refresh, Signals, Strategy, Terms, Values
 from sibling_replay.strategies.drawing import group_chances, slots_by_group
-from sibling_replay.strategies.group_scores import SCORES, scores_of, sums_after, sums_of
+from sibling_replay.strategies.group_scores import (
+    SCORES,
+    refuse_initial,
+    scores_of,
+    sums_after,
+    sums_of,
+)
 from sibling_replay.strategies.laws import Law
 from sibling_replay.strategies.registry import register
 from sibling_replay.strategies.view import Stream, View
@@ -53,6 +59,7 @@ class GroupPrioritized(Strategy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        refuse_initial(self)
         for name, choices in (("score", SCORES), ("trains", TRAINS)):
             if getattr(self, name) not in choices:
                 raise ValueError(

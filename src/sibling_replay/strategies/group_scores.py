@@ -7,11 +7,21 @@ from typing import NamedTuple
 import numpy as np
 
 from sibling_replay.replay.arrays import F64, I64
+from sibling_replay.strategies.api import Strategy
 from sibling_replay.strategies.view import View
 
 SCORES = ("mean", "neyman", "relo", "shrunk")
 _ROUNDING = 1e-12  # of a difference, beside what it was taken from
 _LOST = 1e-6  # of the squares that leave a sum, so little remains: digits are lost
+
+
+def refuse_initial(strategy: Strategy) -> None:
+    """Of a strategy that draws by scores: there newcomers have no say."""
+    if strategy.initial != "largest":
+        raise ValueError(
+            f"{strategy.name} draws by scores of groups, and a new group has the largest: initial "
+            f"cannot be {strategy.initial!r}"
+        )
 
 
 class Sums(NamedTuple):

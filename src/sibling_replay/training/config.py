@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeVar
 
 from sibling_replay.envs import SHORT_NAMES
 from sibling_replay.strategies import registered
+from sibling_replay.strategies.registry import find_strategy
 from sibling_replay.training.losses import loss_named
 from sibling_replay.training.settings import LearningSettings, at_least, require
 from sibling_replay.training.tabular.rules import rule_of
@@ -46,7 +47,20 @@ RIVALS = {
 """Short names of strategies that the paper does not have."""
 
 _METHOD = re.compile(rf"DDQN|PER|SAMPLE|MODEL|AVG|AVG-g([1-9][0-9]*)|{'|'.join(RIVALS)}")
+_AVERAGE = re.compile(r"AVG(-g[1-9][0-9]*)?")
 _PLACE = re.compile(r"[\w.]+:\w+")  # module:Class; to read one imports nothing
+
+
+def averages(method: str) -> bool:
+    """Whether it is AVG, over whole groups or subsets."""
+    return _AVERAGE.fullmatch(method) is not None
+
+
+def usual_alpha(method: str) -> float:
+    """The paper's exponent for its own methods, and for others what the strategy itself has."""
+    known = registered().get(RIVALS.get(method, method))
+    kind = find_strategy(method) if ":" in method else known
+    return RunConfig.alpha if kind is None else float(kind().alpha)
 
 
 def gym_id(env: str) -> str:
@@ -78,11 +92,13 @@ def options_of(text: str) -> dict[str, str]:
     return found
 
 
-def refuse_unused_options(text: str) -> None:
-    """Of the compiled trainer, which has one way to normalise and one for newcomers to start."""
+def refuse_unused_options(text: str, normalize: str | None) -> None:
+    """Of the compiled trainer, which has one way to normalise, the strategy's usual one, and one
+    for newcomers to start."""
+    only = {"normalize": str(normalize).lower(), "initial": "largest"}
     for name, value in options_of(text).items():
-        usual = {"normalize": "batch", "initial": "largest"}.get(name, value)
-        if value != usual:
+        usual = only.get(name, value)
+        if value.lower() != usual.lower():
             raise ValueError(f"the compiled trainer has {name}={usual} alone, not {value!r}")
 
 
@@ -181,13 +197,13 @@ class TabularConfig(RunConfig):
                 f"max_siblings={self.max_siblings} does not fit method {self.method!r}, "
                 f"which means max_siblings={size}"
             )
-        if self.update_all_siblings and not self.method.startswith("AVG"):
+        if self.update_all_siblings and not averages(self.method):
             raise ValueError(f"update_all_siblings is for AVG; the method is {self.method!r}")
         at_least(self, 1, "hidden", "eval_every_episodes", "updates_a_step", "n_steps")
         require(self, "n_steps", self.n_steps <= self.capacity, "at most the capacity")
         loss_named(self.loss)  # refuses what is none
-        refuse_unused_options(self.options)
         kind = registered().get(RIVALS.get(self.method, self.method))
+        refuse_unused_options(self.options, "batch" if kind is None else kind().normalize)
         if ":" in self.method or (kind is not None and rule_of(kind()) is None):
             raise ValueError(
                 f"{self.method} is written in NumPy, and the compiled trainer takes built-in "
@@ -255,7 +271,8 @@ def paper_config(env: str, method: str, seed: int, **overrides: Any) -> TabularC
     """
     settings: dict[str, Any] = dict(PAPER_SETTINGS.get(env, _FROZEN_LAKE))
     settings["max_siblings"] = subset_size(method)
-    settings["update_all_siblings"] = method.startswith("AVG") and env not in _ANCHOR_ONLY
+    settings["update_all_siblings"] = averages(method) and env not in _ANCHOR_ONLY
+    settings["alpha"] = usual_alpha(method)
     unknown = sorted(set(overrides) - set(TabularConfig.__dataclass_fields__))
     if unknown:
         raise ValueError(f"unknown settings: {', '.join(unknown)}")

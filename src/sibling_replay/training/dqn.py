@@ -48,10 +48,10 @@ from sibling_replay.training.worlds import Episode
 LEARNERS = ("compiled", "torch")
 EXPLORING = 0.2  # of a run: its steps while epsilon falls, unless they are given
 LATE_EPISODES = 100  # whose mean return is shown
-_VERSION = 1  # of the files
+_VERSION = 2  # of the files
 _OBJECT = "object"  # in the place of a key that is no text
 _CHANGING = (  # of a header, while a model learns
-    "steps", "updates", "episodes", "late", "notes", "explore", "evaluate", "settings",
+    "steps", "updates", "episodes", "begun", "late", "notes", "explore", "evaluate", "settings",
 )  # fmt: skip
 _LEARNING = ("gamma", "learning_rate", "grad_clip", "loss", "through_time_limits", "n_steps")
 
@@ -354,6 +354,7 @@ class DQN:
             "steps": self.steps,
             "updates": self.updates,
             "episodes": self.episodes,
+            "begun": self.made.episodes,
             "late": [list(episode) for episode in self.late],
             "notes": self.notes,
             "explore": self._explore.bit_generator.state,
@@ -366,6 +367,7 @@ class DQN:
         self.learner.load_arrays(part_of("learner", arrays))
         self.steps, self.updates = header["steps"], header["updates"]
         self.episodes = header["episodes"]
+        self.made.go_on_after(self.steps, header["begun"])
         self.late = deque((Episode(*each) for each in header["late"]), LATE_EPISODES)
         self.notes = header["notes"]
         self._explore.bit_generator.state = header["explore"]

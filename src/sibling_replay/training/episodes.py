@@ -23,7 +23,7 @@ class RepeatableEpisodes(gym.Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: gym.Env[Any, Any], seed: int) -> None:
         super().__init__(env)
         self._seed = seed
-        self._episode = 0  # begun so far
+        self.episode = 0  # begun so far
         self._actions: list[int] = []
         self._obs: Any = None
 
@@ -32,12 +32,12 @@ class RepeatableEpisodes(gym.Wrapper[Any, Any, Any, Any]):
     ) -> tuple[Any, dict[str, Any]]:
         """Begin the next episode; a seed begins the count anew."""
         if seed is not None:
-            self._seed, self._episode = seed, 0
-        self._episode += 1
+            self._seed, self.episode = seed, 0
+        self.episode += 1
         return self._begin(options)
 
     def _begin(self, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        key = np.random.SeedSequence(self._seed, spawn_key=(self._episode,))
+        key = np.random.SeedSequence(self._seed, spawn_key=(self.episode,))
         first = int(key.generate_state(1)[0] % SEED_BOUND)
         self._actions = []
         self._obs, info = self.env.reset(seed=first, options=options)
@@ -52,11 +52,11 @@ class RepeatableEpisodes(gym.Wrapper[Any, Any, Any, Any]):
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Header and arrays for a checkpoint."""
         arrays = {"actions": np.array(self._actions, np.int64), "obs": np.array(self._obs)}
-        return {"seed": self._seed, "episode": self._episode}, arrays
+        return {"seed": self._seed, "episode": self.episode}, arrays
 
     def load_state(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
         """Take an episode up again; returns the observation it stands at."""
-        self._seed, self._episode = header["seed"], header["episode"]
+        self._seed, self.episode = header["seed"], header["episode"]
         self._begin()
         for action in arrays["actions"].tolist():
             self.step(action)

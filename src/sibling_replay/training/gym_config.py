@@ -11,7 +11,7 @@ import gymnasium as gym
 from sibling_replay.envs import NoisyRewards, RewardNoise, make_env
 from sibling_replay.grouping import parse_key
 from sibling_replay.strategies.api import INITIALS
-from sibling_replay.training.config import RunConfig
+from sibling_replay.training.config import RunConfig, usual_alpha
 from sibling_replay.training.methods import draws_by_siblings
 from sibling_replay.training.settings import NetworkSettings, at_least, require
 
@@ -47,6 +47,8 @@ class GymConfig(RunConfig, NetworkSettings):
         if self.key:
             parse_key(self.key)  # refuses what is none
         at_least(self, 1, "eval_every_steps")
+        none = self.diagnostics_every == 0
+        require(self, "diagnostics_every", none, "0: here the buffer is measured at evaluations")
         require(self, "tail_probability", 0 <= self.tail_probability < 1, "in [0, 1)")
         finite = 0 <= self.tail_magnitude < math.inf
         require(self, "tail_magnitude", finite, "non-negative and finite")
@@ -67,5 +69,6 @@ def gym_config(env: str, method: str, seed: int, **settings: Any) -> GymConfig:
     steps = settings.get("steps", STEPS)
     schedules = {"epsilon_decay_steps": steps // 5, "beta_updates": steps}
     key = "auto" if draws_by_siblings(method) else ""
-    usual = {"steps": STEPS, "target_interval": 500, "key": key, **schedules}
+    usual = {"steps": STEPS, "target_interval": 500, "key": key, "alpha": usual_alpha(method)}
+    usual |= schedules
     return GymConfig(env=env, method=method, seed=seed, **{**usual, **settings})

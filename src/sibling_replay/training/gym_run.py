@@ -32,16 +32,23 @@ def train_gym(
     model = new_model(config)
     clock = TrainingClock()
     kept = PURITY, *measures_of(config.timed)
+    noted: list[int] = []  # steps, by this process
 
     def note(model: DQN) -> None:
         """A point of the curve, where one is due and not there yet."""
         due = model.steps % config.eval_every_steps == 0 or model.steps == config.steps
         if due and not (model.notes and model.notes[-1][0] == model.steps):
+            if config.timed and model.notes and not noted:
+                clock.go_on_from(model.notes[-1][-1])
+            noted.append(model.steps)
             seconds = [clock.seconds] if config.timed else []
             with clock.stopped():
                 returns = model.evaluate(config.eval_episodes, lambda: make_env(config.env))
                 pure = purity(model.buffer, model.learner.values_of)
-                measures = pure, *replay_measures(model.buffer, config.tail_magnitude)
+                measures = (
+                    pure,
+                    *replay_measures(model.buffer, config.tail_magnitude, config.batch_size),
+                )
             score = float(returns.mean())
             model.notes.append([model.steps, model.episodes, score, *measures, *seconds])
         observe(model)

@@ -36,6 +36,7 @@ class Made:
         self.id = env if isinstance(env, str) else None
         self.size = env.num_envs if isinstance(env, VectorEnv) else n_envs
         self._seed = seed
+        self._steps = 0  # taken before the first reset here, by a model that was loaded
         self._vector = env if isinstance(env, VectorEnv) else None
         self._world: Envs | VectorWorld | None = None
         self._envs: list[RepeatableEpisodes] = []
@@ -71,10 +72,25 @@ class Made:
     def world(self) -> Envs | VectorWorld:
         """Where to act; the first call resets."""
         if self._world is None and self._vector is not None:
-            self._world = VectorWorld(self._vector, self._vector.reset(seed=self._seed)[0])
+            seed = self._seed
+            if self._steps:
+                key = np.random.SeedSequence(seed, spawn_key=(self._steps,))
+                seed = int(key.generate_state(1)[0] % SEED_BOUND)
+            self._world = VectorWorld(self._vector, self._vector.reset(seed=seed)[0])
         elif self._world is None:
             self._world = Envs(self._envs, [env.reset()[0] for env in self._envs])
         return self._world
+
+    @property
+    def episodes(self) -> list[int]:
+        """Episodes begun, of each that is stepped here."""
+        return [env.episode for env in self._envs]
+
+    def go_on_after(self, steps: int, episodes: list[int]) -> None:
+        """Begin new episodes, none that were there in so many steps and episodes."""
+        self._steps = steps
+        for env, begun in zip(self._envs, episodes, strict=False):
+            env.episode = begun
 
     def another(self) -> gym.Env[Any, Any]:
         """A fresh one, to evaluate on."""

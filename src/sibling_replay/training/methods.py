@@ -19,7 +19,16 @@ from sibling_replay import (
 )
 from sibling_replay.strategies import registered
 from sibling_replay.strategies.registry import find_strategy
-from sibling_replay.training.config import METHODS, RIVALS, RunConfig, options_of, subset_size
+from sibling_replay.training.config import (
+    METHODS,
+    RIVALS,
+    RunConfig,
+    TabularConfig,
+    averages,
+    options_of,
+    subset_size,
+)
+from sibling_replay.training.tabular.rules import TableRule, rule_of
 
 KINDS: dict[str, Callable[..., Strategy]] = {
     "DDQN": Uniform,
@@ -32,7 +41,7 @@ KINDS: dict[str, Callable[..., Strategy]] = {
 
 def strategy_of(config: RunConfig) -> Strategy:
     """What a config's method stands for: a name of the paper, or that of a registered strategy."""
-    if config.method.startswith("AVG"):
+    if averages(config.method):
         strategy: Strategy = SiblingAverage(
             alpha=config.alpha,
             max_siblings=subset_size(config.method),
@@ -48,9 +57,25 @@ def strategy_of(config: RunConfig) -> Strategy:
 
 
 def check_options(config: RunConfig) -> None:
-    """Refuse options that the strategy does not have, before anything runs."""
-    if config.options:
+    """Refuse options that the strategy does not have, and what the trainer of tables cannot carry
+    out, before anything runs."""
+    if isinstance(config, TabularConfig):
+        table_rule(config)
+    elif config.options:
         strategy_of(config)
+
+
+def table_rule(config: TabularConfig) -> TableRule:
+    """How the trainer of tables carries out a config's strategy."""
+    strategy = strategy_of(config)
+    rule = rule_of(strategy)
+    if rule is None:
+        raise ValueError(
+            f"the compiled trainer cannot carry out {strategy}: it has ControlVariate with alpha=0 "
+            "alone, and GroupPrioritized with the scores mean and neyman, and averages over whole "
+            "groups, by their mean, alone"
+        )
+    return rule
 
 
 @cache
@@ -95,7 +120,7 @@ def _value(name: str, text: str, hint: Any) -> Any:
 def draws_by_siblings(method: str) -> bool | None:
     """Whether a method uses groups; None of a strategy that has not been imported. A stored run
     names its method, so nothing is imported here."""
-    if method.startswith("AVG"):
+    if averages(method):
         return True
     module, _, attribute = method.partition(":")
     kind = KINDS.get(method) or registered().get(RIVALS.get(method, method))

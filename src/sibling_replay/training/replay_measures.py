@@ -20,13 +20,16 @@ def measures_of(timed: bool) -> tuple[str, ...]:
     return (*MEASURES, CPU_SECONDS) if timed else MEASURES
 
 
-def replay_measures(buffer: ReplayBuffer, tail_magnitude: float) -> tuple[float, ...]:
+def replay_measures(
+    buffer: ReplayBuffer, tail_magnitude: float, batch_size: int
+) -> tuple[float, ...]:
     """Share of draws that train an outcome of the tail over its share of the entries, exactly
-    (nan: none is stored); G / N (nan: no groups are kept); share of the entries that hold the
-    largest mass, which newcomers do."""
+    (nan: none is stored, or draws have a second stage, which hangs on present errors); G / N (nan:
+    no groups are kept); share of the entries that hold the largest mass, which newcomers do."""
     rare = buffer.transitions()["reward"] < -0.5 * tail_magnitude
-    law = buffer.probabilities().trained
-    ratio = law[rare].sum() / rare.mean() if rare.any() else np.nan
+    law = buffer.probabilities(batch_size).trained
+    known = rare.any() and not buffer.strategy.needs.candidates
+    ratio = law[rare].sum() / rare.mean() if known else np.nan
     groups, masses = buffer.groups, buffer.masses
     kept = np.unique(groups).size / groups.size if groups[0] >= 0 else np.nan
     return float(ratio), float(kept), float((masses == masses.max()).mean())

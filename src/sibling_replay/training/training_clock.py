@@ -13,10 +13,15 @@ class TrainingClock:
     def __init__(self) -> None:
         self._began = time.process_time()
         self._apart = 0.0
+        self._before = 0.0
+
+    def go_on_from(self, seconds: float) -> None:
+        """So many had been counted when this process took the run up."""
+        self._before = seconds
 
     @property
     def seconds(self) -> float:
-        return time.process_time() - self._began - self._apart
+        return self._before + time.process_time() - self._began - self._apart
 
     @contextmanager
     def stopped(self) -> Iterator[None]:

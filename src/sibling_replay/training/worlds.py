@@ -90,10 +90,11 @@ class Envs:
             env, obs = self.envs[place], self.observations[place]
             next_obs, paid, terminated, truncated, _ = env.step(action)
             _refuse_unfit(next_obs)
+            next_obs = _own(next_obs)
             reward, ended = float(paid), terminated or truncated
             found.append(Transition(obs, action, reward, next_obs, terminated, truncated))
             self.tally.note(place, reward, ended)
-            self.observations[place] = _own(env.reset()[0] if ended else next_obs)
+            self.observations[place] = _own(env.reset()[0]) if ended else next_obs
         return found
 
 
@@ -155,7 +156,8 @@ def _all_finite(values: Any) -> bool:
 
 
 def _own(obs: Any) -> Any:
-    """An observation of its own: an environment may write the next one over it."""
+    """An observation of its own: an environment may write the next one over it, also when it is
+    reset."""
     return obs.copy() if type(obs) is np.ndarray else obs
 
 

@@ -14,7 +14,7 @@ import polars as pl
 from sibling_replay.envs import GAMES
 from sibling_replay.running.runs import Run, own_settings, run_id
 from sibling_replay.studies.paper.numbers import learning_rates
-from sibling_replay.training.config import RunConfig
+from sibling_replay.training.config import RunConfig, usual_alpha
 from sibling_replay.training.methods import check_options, strategy_of
 from sibling_replay.training.minatar.config import (
     CONDITIONS,
@@ -46,7 +46,8 @@ def minatar_config(
     # game without published rates is refused by name, not for its missing rate.
     grouped = overrides.get("encoder") or overrides.get("key")
     like = method if (game, method) in rates else "SAMPLE" if grouped else "PER"
-    settings = {"learning_rate": rates.get((game, like), 3e-5), **overrides}
+    usual = {"learning_rate": rates.get((game, like), 3e-5), "alpha": usual_alpha(method)}
+    settings = {**usual, **overrides}
     return MinAtarConfig(env=game, method=method, condition=condition, seed=seed, **settings)
 
 

@@ -64,6 +64,8 @@ from sibling_replay.training.tabular.scores import (
     set_score,
 )
 
+DIVERGED = "a TD error is not finite: training has diverged"
+
 
 class OutcomeTable(NamedTuple):
     """What outcomes mean for a target: those of all groups, by flat index g * width + o; or, of
@@ -337,7 +339,7 @@ def refresh(memory, batch, rule, alpha, epsilon, live, updates):
     can be."""
     recipe = rule.recipe
     if first_invalid(batch.td) >= 0:
-        raise ValueError("a TD error is not finite: training has diverged")
+        raise ValueError(DIVERGED)
     if recipe.refreshed == SCORED or recipe.refreshed == REMEMBERED:
         _note(memory, batch, rule, alpha, epsilon)
         return -1

@@ -64,7 +64,7 @@ def evaluate_batch(net, outcomes, batch, rule, loss):
         _choose(batch, size // rule.candidates, rule.least)
     net.d_values[:trained] = dtype(0)
     scale = 2.0 / size if loss.kind == MSE else 1.0 / size
-    divisor = _divisor(batch, loss) if loss.kind == PAL else 1.0
+    divisor = _divisor(batch, rule, loss) if loss.kind == PAL else 1.0
     for b in range(size):
         row = net.row_of[batch.groups[b] // n_actions]
         action = batch.groups[b] % n_actions
@@ -76,11 +76,16 @@ def evaluate_batch(net, outcomes, batch, rule, loss):
 
 
 @inner(**_FAST)
-def _divisor(batch, loss):
-    """Of PAL: the mean of max(|d|, 1)^alpha over the batch."""
-    mean = 0.0
+def _divisor(batch, rule, loss):
+    """Of PAL: the mean of max(|d|, 1)^alpha over the rows that are trained."""
+    mean, rows = 0.0, batch.td.size
+    if rule.candidates > 1:
+        rows //= rule.candidates
     for b in range(batch.td.size):
-        mean += size_above_one(np.float64(batch.td[b]), loss.number) / batch.td.size
+        times = batch.chosen[b] if rule.candidates > 1 else 1
+        if times > 0:
+            size = size_above_one(np.float64(batch.td[b] + batch.shift[b]), loss.number)
+            mean += times * size / rows
     return mean
 
 

@@ -18,10 +18,12 @@ from sibling_replay.envs import inverse_cdf
 from sibling_replay.replay.index import insert, remove
 from sibling_replay.replay.inner import inner
 from sibling_replay.strategies.recipe import BY_MASS, GROUP_MEAN, NOTHING
+from sibling_replay.strategies.steps import first_invalid
 from sibling_replay.training.evaluation import LONGEST_EVALUATION
 from sibling_replay.training.losses import Loss
 from sibling_replay.training.settings import linear
 from sibling_replay.training.tabular.batch import (
+    DIVERGED,
     OutcomeTable,
     TableBatch,
     TableMemory,
@@ -274,6 +276,8 @@ def _update(run):
         if row >= 0 and run.batch.priorities[row] > clock.largest:
             clock.largest = run.batch.priorities[row]
             clock.largest_mass = run.batch.masses[row]
+    elif first_invalid(run.batch.td) >= 0:
+        raise ValueError(DIVERGED)
     every = settings.rule.rescored_every
     if every > 0 and clock.updates % every == 0:
         _rescore(run)

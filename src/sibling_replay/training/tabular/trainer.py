@@ -35,7 +35,7 @@ from sibling_replay.rng import SEED_BOUND, streams
 from sibling_replay.training.config import TabularConfig, gym_id
 from sibling_replay.training.initial import initial_layers
 from sibling_replay.training.losses import loss_named
-from sibling_replay.training.methods import strategy_of
+from sibling_replay.training.methods import strategy_of, table_rule
 from sibling_replay.training.results import RunResult
 from sibling_replay.training.tabular.batch import (
     new_batch,
@@ -55,7 +55,7 @@ from sibling_replay.training.tabular.loop import (
 )
 from sibling_replay.training.tabular.measure import measure
 from sibling_replay.training.tabular.network import new_network
-from sibling_replay.training.tabular.rules import counts_outcomes, rule_of
+from sibling_replay.training.tabular.rules import counts_outcomes
 
 CHUNK_STEPS = 20_000  # steps per compiled call, under a second; does not change results
 
@@ -123,17 +123,15 @@ def new_run(config: TabularConfig, dtype: DTypeLike = np.float32) -> tuple[Tabul
     eval_rng, _ = seeding.np_random(int(rng.eval.integers(SEED_BOUND)))
     sizes = (model.n_states, config.hidden, config.hidden, model.n_actions)
     clock = np.zeros(1, CLOCK)
-    clock["largest"] = clock["largest_mass"] = 1.0
     clock["state"] = np.argmax(model.initial_cumulative > env_rng.random())
-    strategy = strategy_of(config)
-    rule = rule_of(strategy)
-    if rule is None:
-        raise ValueError(f"the compiled trainer cannot carry out {strategy}")
+    strategy, rule = strategy_of(config), table_rule(config)
     if config.n_steps > 1 and counts_outcomes(rule):
         raise ValueError(
-            f"{strategy} goes by the counts of a group's outcomes, which the compiled trainer has "
-            f"of single steps only, not of n_steps={config.n_steps}"
+            f"{config.method} goes by the counts of a group's outcomes, which the compiled trainer "
+            f"has of single steps only, not of n_steps={config.n_steps}"
         )
+    clock["largest"] = first = max(1.0, rule.recipe.floor)
+    clock["largest_mass"] = first**config.alpha
     batch = new_batch(config.batch_size, rule, width, dtype)
     most_evaluations = config.steps // config.eval_every_episodes + 1
     run = TabularRun(
