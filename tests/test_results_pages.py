@@ -12,7 +12,7 @@ import pytest
 
 from sibling_replay.artefacts.statistics import paired_interval
 from sibling_replay.running import store
-from sibling_replay.studies import pendulum, study_named
+from sibling_replay.studies import all_studies, pendulum, study_named
 from sibling_replay.studies.keys import declared as keys_declared
 from sibling_replay.studies.keys import tables as keys_tables
 from sibling_replay.studies.minatar import tables as minatar_tables
@@ -169,7 +169,20 @@ def test_blocks_of_the_site_are_known() -> None:
     assert kinds.pop("benchmark") == {path.stem for path in (ROOT / "benchmarks").glob("*.md")}
     assert kinds.pop("file") == {"CHANGELOG.md"}
     assert all((ROOT / path).is_file() for path in kinds.pop("source"))
+    assert kinds.pop("state") <= set(all_studies())
     assert "diagnose" in kinds.pop("help") and kinds == {}
+
+
+def test_how_much_of_a_study_is_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [run.id for run in study_named("testing").declared]
+    for there, said in (
+        (0, "It has not been run yet"),
+        (3, f"3 of {len(runs)} runs are there"),
+        (len(runs), f"All {len(runs)} runs of it are there."),
+    ):
+        frame = pl.DataFrame({"run": runs[:there]}, schema={"run": pl.String})
+        monkeypatch.setattr(site_blocks, "all_frames", lambda frame=frame: {"testing": frame})
+        assert said in site_blocks.state_of("testing")
 
 
 def test_a_page_is_filled() -> None:

@@ -9,6 +9,8 @@ import pytest
 
 from sibling_replay import (
     Draw,
+    ExpectedTD,
+    GroupPrioritized,
     Law,
     Needs,
     Prioritized,
@@ -247,6 +249,9 @@ def test_newcomers_start_as_the_option_says(kind) -> None:
 def test_an_unknown_start_is_refused() -> None:
     with pytest.raises(ValueError, match="initial must be one of largest, recent, median"):
         Prioritized(initial="mean")
+    for kind in (ExpectedTD, GroupPrioritized):  # by scores of groups: it would do nothing
+        with pytest.raises(ValueError, match="a new group has the largest"):
+            kind(initial="recent")
 
 
 @pytest.mark.parametrize("initial", ["recent", "median"])

@@ -56,7 +56,7 @@ def test_newcomers_start_as_the_config_says() -> None:
 
 def test_options_of_a_strategy_by_name() -> None:
     ranked = paper_config("TwoChains", "RANK", 0, options="every=7")
-    assert strategy_of(ranked) == RankBased(alpha=0.6, every=7)
+    assert strategy_of(ranked) == RankBased(alpha=0.7, every=7)
     averaged = config(method="AVG", options="update_all_siblings=true, normalize=none")
     assert strategy_of(averaged) == SiblingAverage(update_all_siblings=True, normalize=None)
 

@@ -86,16 +86,18 @@ def drawing_of(figure: Figure) -> Canvas:
     wide = 1.3 if columns <= 2 else 1.0
     legend = _legend(figure)
     width, height = _panel_size(figure)
-    size = (width * columns * wide, height * rows + (0.3 if legend else 0.0))
-    canvas = Canvas(figsize=size, layout="constrained")
+    width *= columns * wide
+    longest = max((len(str(handle.get_label())) for handle in legend), default=0)
+    across = max(1, min(len(legend), int(width / (KEY + LETTER * longest))))
+    lines = math.ceil(len(legend) / across)
+    below = 0.3 + 0.17 * max(0, lines - 2) if legend else 0.0
+    canvas = Canvas(figsize=(width, height * rows + below), layout="constrained")
     grid = canvas.subplots(rows, columns, squeeze=False)
     for axes, panel in zip(grid.flat, figure.panels, strict=False):
         _panel(axes, panel)
     for axes in grid.flat[len(figure.panels) :]:
         axes.set_axis_off()
     if legend:
-        longest = max(len(str(handle.get_label())) for handle in legend)
-        across = max(1, min(len(legend), int(size[0] / (KEY + LETTER * longest))))
         canvas.legend(handles=legend, loc="outside lower center", ncols=across, frameon=False)
     return canvas
 

@@ -169,3 +169,25 @@ def test_an_exported_model_has_n_step_targets(tmp_path):
         expected = file["reward"] + file["discount"] * alive * file["q_next"]
         np.testing.assert_allclose(file["target"], expected, rtol=1e-6)
         assert np.unique(file["discount"]).size > 1
+
+
+def test_a_loaded_buffer_continues_no_episode(tmp_path):
+    """Not even where the environment is not reset in between: it has gone on since."""
+    model = model_of("SiblingDQN", SiblingSample(), n_steps=3, gamma=0.9).learn(33)
+    model.save_replay_buffer(tmp_path / "buffer")
+    saved = model.replay_buffer.storage.transitions()
+    model.learn(5, reset_num_timesteps=False)
+    model.load_replay_buffer(tmp_path / "buffer")
+    model.learn(20, reset_num_timesteps=False)
+    found = model.replay_buffer.storage.transitions()
+    for name in ("reward", "next_obs", "discount", "terminated"):
+        np.testing.assert_array_equal(found[name][:33], saved[name], name)
+
+
+def test_a_buffer_with_another_reading_of_time_limits_is_refused(tmp_path):
+    cut = {"handle_timeout_termination": False}
+    model_of("SiblingDQN", SiblingSample(), replay_buffer_kwargs=cut).save_replay_buffer(
+        tmp_path / "buffer"
+    )
+    with pytest.raises(ValueError, match="handle_timeout_termination of the buffer saved there"):
+        model_of("SiblingDQN", SiblingSample()).load_replay_buffer(tmp_path / "buffer")

@@ -216,8 +216,13 @@ def _cell(scores: Scores, name: str, env: str) -> Estimate | None:
 
 
 def _short(env: str) -> str:
-    """An environment's name without its parameters' names."""
-    return env.replace("is_", "").replace("map_name=", "").replace(",max_episode_steps=200", "")
+    """An environment's name in a picture."""
+    for part, short in (
+        (",max_episode_steps=200", ""), ("-v1", ""), ("-v4", ""), ("map_name=", ""), ("is_", ""),
+        ("=true", ""), (",reward_noise=tail-5", " + tail"), (",", " "),
+    ):  # fmt: skip
+        env = env.replace(part, short)
+    return env
 
 
 def profiles(frame: pl.DataFrame) -> Figure | None:
