@@ -170,7 +170,7 @@ class ReplayBuffer(SavedBuffer):
             if self._n_step is not None:
                 extra = self._n_step.with_discount(extra, ())
                 envs = self._n_step.environment(env_id)
-            further = self._staging.further(extra, group, obs, action, many=False)
+            further = self._staging.extra_values(extra, group, obs, action, many=False)
             block = self._stage(obs, action, reward, next_obs, terminated, truncated, *further)
             if self._one_action:
                 refuse_mixed_actions(self._memory, self.strategy.name, block, 1)
@@ -203,7 +203,7 @@ class ReplayBuffer(SavedBuffer):
         if self._n_step is not None:
             extra = self._n_step.with_discount(extra, as_array("reward", reward).shape[:1])
         if not self._plain or extra or group is not None:
-            values += self._staging.further(extra, group, obs, action, many=True)
+            values += self._staging.extra_values(extra, group, obs, action, many=True)
         block, count = self._staging.stage_many(values)
         if self._one_action:
             refuse_mixed_actions(self._memory, self.strategy.name, block, count)

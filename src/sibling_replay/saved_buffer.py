@@ -32,13 +32,13 @@ from sibling_replay.replay.memory import Memory
 from sibling_replay.replay.parts import form_of
 from sibling_replay.replay.payload import Field, Layout
 from sibling_replay.replay.regroup import move_entries
-from sibling_replay.sampling import Sampling, fill_memory
 from sibling_replay.schema import GROUP_KEY
+from sibling_replay.strategy_sampler import StrategySampler, fill_memory
 
 Buffer = TypeVar("Buffer", bound="SavedBuffer")
 
 
-class SavedBuffer(Sampling):
+class SavedBuffer(StrategySampler):
     """What `ReplayBuffer` does with states and files."""
 
     _fields: dict[str, Field]

@@ -13,15 +13,15 @@ from sibling_replay.checkpoint import SCHEMA_VERSION
 from sibling_replay.draw_statistics import DrawStatistics
 from sibling_replay.replay.arrays import F64, I64, U8
 from sibling_replay.replay.memory import MOST_ADDED, Memory
-from sibling_replay.replay.opened import ADDED
+from sibling_replay.replay.memory_view import ADDED
 from sibling_replay.replay.regroup import group_anew
 from sibling_replay.replay.slots import SlotMemory, layout_of_keys, put_rows, remove_slots
 from sibling_replay.rng import Uniforms, own_generator
-from sibling_replay.sampling import Sampling
 from sibling_replay.staging import as_array, td_errors_as_array
 from sibling_replay.strategies import Draw, InvalidTDErrors, Law, Strategy
 from sibling_replay.strategies.recipe import NOTHING
 from sibling_replay.strategies.replay_by import kept_for
+from sibling_replay.strategy_sampler import StrategySampler
 
 _INTEGER_BYTES = 8
 
@@ -30,7 +30,7 @@ class OtherWidth(ValueError):
     """Keys or outcomes that take more or fewer bytes than the stored ones."""
 
 
-class SlotSampler(Sampling):
+class SlotSampler(StrategySampler):
     """Masses, groups and draws over slots of a storage that is not ours.
 
     The host tells what it wrote where (`put`); a draw (`sample`) says which slots to read and

@@ -225,7 +225,7 @@ class Staging:
             else:
                 view[...] = column
 
-    def further(
+    def extra_values(
         self, extra: dict[str, Any], group: Any, obs: Any, action: Any, *, many: bool
     ) -> tuple[Any, ...]:
         """Values beyond the six of a transition, or columns of many, in the order of `names`."""

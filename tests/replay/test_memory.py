@@ -24,7 +24,7 @@ NAMES = tuple(FIELDS)
 def new_memory(capacity, hash_mask=0xFFFFFFFF):
     layout = Layout.of(FIELDS, ("obs", "action"))
     memory = Memory(
-        layout, capacity, grouped=True, outcomes=True, floors="groups", hash_mask=hash_mask
+        layout, capacity, grouped=True, outcomes=True, min_tree="groups", hash_mask=hash_mask
     )
     return memory, Staging(layout, NAMES)
 

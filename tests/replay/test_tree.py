@@ -65,7 +65,7 @@ class TreeMachine(RuleBasedStateMachine):
 
     @initialize(capacity=st.sampled_from(CAPACITIES))
     def start(self, capacity):
-        self.index = new_index(capacity, 0, grouped=False, floors="slots")
+        self.index = new_index(capacity, 0, grouped=False, min_tree="slots")
         self.masses = [0.0] * capacity
 
     @rule(data=st.data(), mass=st.integers(0, 1000))

@@ -64,7 +64,7 @@ def test_longer_runs_go_on_from_finished_ones_to_the_same_bytes(tmp_path: Path) 
     assert [kept.furthest(replace(config, steps=steps)) for steps in (149, 150, 229, 400)] == [
         0, 150, 150, 230
     ]  # fmt: skip
-    assert job.standing(run_of(400)) == 230  # pace and time left count from there
+    assert job.steps_done(run_of(400)) == 230  # pace and time left count from there
     assert beginning_lines(out, [config], job) == [
         f"1 run(s) go on from the ends of shorter runs, at step 230, in {out / 'states'}"
     ]

@@ -17,8 +17,8 @@ from sibling_replay.running import local as local_backend
 from sibling_replay.running.display import StudyDisplay
 from sibling_replay.running.jobs import Outcome, Preparing
 from sibling_replay.running.local import LocalBackend
+from sibling_replay.running.progress_notes import NOTE, ProgressNotes, last_note
 from sibling_replay.running.runner import run_study
-from sibling_replay.running.standing import NOTE, StandingNotes, standing
 from sibling_replay.studies.minatar.coverage import status_lines
 from sibling_replay.studies.minatar.job import MinAtarJob
 from sibling_replay.studies.tabular import TabularJob
@@ -28,14 +28,14 @@ RUNS = small_study(4)
 STEPS = RUNS[0].config.steps
 
 
-class Standings:
+class StepsDone:
     """Runs stand where the test puts them."""
 
     def __init__(self, **steps: int) -> None:
         self.steps = {run.id: steps.get(f"run{i}", 0) for i, run in enumerate(RUNS)}
         self.forgotten: list[str] = []
 
-    def standing(self, run):
+    def steps_done(self, run):
         return self.steps[run.id]
 
     def forget(self, run):
@@ -59,12 +59,12 @@ def test_steps_under_way_give_pace_and_time_left(tmp_path, monkeypatch) -> None:
     now = [100.0]
     monkeypatch.setattr(runner.time, "monotonic", lambda: now[0])
     runs = RUNS[:2]
-    jobs = Standings(run0=2 * STEPS // 5)
+    jobs = StepsDone(run0=2 * STEPS // 5)
 
     def at(second, **steps):
         def act():
             now[0] = 100.0 + second
-            jobs.steps |= Standings(**steps).steps
+            jobs.steps |= StepsDone(**steps).steps
 
         return act
 
@@ -97,7 +97,7 @@ def test_a_real_backend_lets_one_look_while_a_run_is_under_way(
     tmp_path, marks, monkeypatch
 ) -> None:
     monkeypatch.setattr(local_backend, "TICK", 0.05)
-    jobs = Standings(run2=STEPS // 2)  # seeds from 2 on are held
+    jobs = StepsDone(run2=STEPS // 2)  # seeds from 2 on are held
     looks = []
 
     def observe(progress):
@@ -212,23 +212,23 @@ def test_a_minatar_run_notes_how_far_it_is(tmp_path: Path) -> None:
 
     job = MinAtarJob(tmp_path / "checkpoints")
     run = small_run()
-    assert job.standing(run) == 0
+    assert job.steps_done(run) == 0
     job(run.config)
     directory = job.checkpoint(run.config).directory
-    noted = standing(directory)
+    noted = last_note(directory)
     assert noted is not None and 0 < noted.step <= noted.steps == run.config.steps
-    assert job.standing(run) == noted.step and 0 <= noted.seconds_ago < 60
+    assert job.steps_done(run) == noted.step and 0 <= noted.seconds_ago < 60
 
     said = "\n".join(status_lines(tmp_path))
     assert f"unfinished, has a checkpoint: {directory.name}\n" in said
     assert re.search(rf"    step {noted.step:,} of {run.config.steps:,}.*, \d+ s ago", said)
 
     (tmp_path / "file").touch()  # no directory can be made here: no note, and no failure
-    StandingNotes(tmp_path / "file" / "below")(Session(run.config))
+    ProgressNotes(tmp_path / "file" / "below")(Session(run.config))
 
     for damage in ("", "{", '{"step": 1}', "[1]"):
         (directory / NOTE).write_text(damage)
-        assert standing(directory) is None and job.standing(run) == 0
+        assert last_note(directory) is None and job.steps_done(run) == 0
     job.forget(run)
     assert not directory.exists()
     job.forget(run)

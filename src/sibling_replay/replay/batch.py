@@ -23,8 +23,7 @@ BLOCK = "_block"
 
 HEADER = ("slots", "anchors", "outcome_slots", "groups", "group_sizes", "weights")
 
-# The columns that every learner reads: a batch has open those of them that there are. The others
-# are opened when asked for.
+# Columns opened eagerly, where present: every learner reads them. Others are opened on access.
 _OPENED = (
     "obs", "action", "reward", "next_obs", "terminated", "truncated", "weights", "slots",
 )  # fmt: skip

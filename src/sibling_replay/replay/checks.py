@@ -104,7 +104,7 @@ def check_index(index: Index, live: I64) -> tuple[bool, str]:
         return False, f"groups: {why}"
     worn = int(first_overworn(index))
     if worn >= 0:
-        return False, f"the sum of group {worn} is worn beyond what is let be"
+        return False, f"group {worn}: its running sum exceeds its error bound"
     sums = group_sums(index)
     exact = np.bincount(
         index.items[0, live].astype(np.int64), weights=masses[live], minlength=sums.size

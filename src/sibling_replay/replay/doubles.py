@@ -1,5 +1,4 @@
-"""A float64 in two neighbours of an int32 array, at any place: the arrays of words that hold
-vectors of members hold a number or two about them as well."""
+"""Unaligned float64 access in an int32 array: vectors of group members have their sum in front."""
 
 from __future__ import annotations
 

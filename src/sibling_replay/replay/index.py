@@ -68,11 +68,11 @@ def new_index(
     capacity: int,
     max_groups: int,
     grouped: bool = True,
-    floors: Literal["slots", "groups"] | None = None,
+    min_tree: Literal["slots", "groups"] | None = None,
 ) -> Index:
     """An empty index. Floors over groups need as many slots as groups at least."""
-    if floors == "groups" and not (grouped and max_groups <= capacity):
-        raise ValueError("floors over groups need groups, and at least as many slots")
+    if min_tree == "groups" and not (grouped and max_groups <= capacity):
+        raise ValueError("a tree of minima over groups needs groups, and at least as many slots")
     tree, levels = new_tree(capacity)
     if not grouped:
         max_groups = 0
@@ -84,8 +84,8 @@ def new_index(
         vec=groups.vec,
         pool=groups.pool,
         heads=groups.heads,
-        slot_floors=new_tree(capacity, fill=np.inf)[0] if floors == "slots" else np.zeros(0),
-        group_floors=new_tree(capacity, fill=np.inf)[0] if floors == "groups" else np.zeros(0),
+        slot_floors=new_tree(capacity, fill=np.inf)[0] if min_tree == "slots" else np.zeros(0),
+        group_floors=new_tree(capacity, fill=np.inf)[0] if min_tree == "groups" else np.zeros(0),
     )
 
 
@@ -115,7 +115,7 @@ def sum_of(index, group):
 
 @inner(forceinline=True)
 def _write_sum(index, start, total, wear):
-    """The sum, and how worn it is, of the group whose vector starts here."""
+    """Write the sum and its error bound of the group whose vector starts here."""
     store_double(index.pool, start + _SUM, total)
     mark = index.pool[start + _MARK] & ((1 << CLASS_BITS) - 1)
     index.pool[start + _MARK] = mark | (np.int64(wear) << CLASS_BITS)
@@ -131,8 +131,7 @@ def wear_of(index, group):
 
 @njit(cache=True)
 def first_overworn(index):
-    """The first group whose sum is more worn than sums are let, or less than not at all; -1 if
-    none is."""
+    """The first group whose error bound is outside [0, limit]; -1 if none is."""
     for group in range(index.vec.shape[0]):
         if not 0 <= wear_of(index, group) <= _MOST_WEAR:
             return group
@@ -229,8 +228,8 @@ def remove(index, slot):
 
 @inner(forceinline=True)
 def fetch_members(index, slot, next_slot):
-    """Fetch what it takes to `remove` a slot, and what it takes to fetch that of the next: what is
-    known of the group must be there before it tells where in the pool the members are."""
+    """Prefetch the cache lines that `remove` of a slot reads, and the group record of the next
+    slot, which says where in the pool its members are."""
     group = np.uint64(index.items[0, np.uint64(next_slot)])
     fetch(index.vec, group << np.uint64(1))
     group = np.uint64(index.items[0, np.uint64(slot)])
@@ -320,7 +319,8 @@ def fill_members(index, slots, group, mass):
 
 @inner(forceinline=True)
 def find(index, targets, out):
-    """The slots on which targets in [0, total] of cumulative mass fall. `targets` is used up."""
+    """The slots on which targets in [0, total] of cumulative mass fall. Overwrites
+    `targets`."""
     find_slots(index.tree, index.levels, targets, out)
 
 

@@ -8,7 +8,7 @@ from numba import njit
 from sibling_replay.replay.arrays import I64
 from sibling_replay.replay.inner import inner
 from sibling_replay.replay.memory import append, replace_row
-from sibling_replay.replay.opened import ADDED, open_counts, open_layout, open_rows
+from sibling_replay.replay.memory_view import ADDED, open_counts, open_layout, open_rows
 from sibling_replay.replay.payload import Layout, pack_row
 from sibling_replay.replay.views import view_as
 

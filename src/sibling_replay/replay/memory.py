@@ -42,16 +42,7 @@ from sibling_replay.replay.intern import (
     leave_key,
     new_key_table,
 )
-from sibling_replay.replay.notes import (
-    START_MASS,
-    Notes,
-    NotesForm,
-    check_notes,
-    new_notes,
-    note_arrival,
-    note_departure,
-)
-from sibling_replay.replay.opened import (
+from sibling_replay.replay.memory_view import (
     ADDED,
     DROPPED,
     KEYS,
@@ -70,6 +61,15 @@ from sibling_replay.replay.opened import (
     open_outcomes,
     open_peaks,
     open_rows,
+)
+from sibling_replay.replay.notes import (
+    START_MASS,
+    Notes,
+    NotesForm,
+    check_notes,
+    new_notes,
+    note_arrival,
+    note_departure,
 )
 from sibling_replay.replay.partition import Partition, join, leave, new_partition
 from sibling_replay.replay.payload import Layout, gather, pack_row
@@ -90,7 +90,7 @@ class Memory:
         *,
         grouped: bool,
         outcomes: bool = False,
-        floors: Literal["slots", "groups"] | None = None,
+        min_tree: Literal["slots", "groups"] | None = None,
         any_order: bool = False,
         largest: bool = False,
         notes: NotesForm | None = None,
@@ -103,7 +103,7 @@ class Memory:
         self.capacity = capacity
         self._batches: dict[int, SpareBatches] = {}
         self.rows = layout.new_rows(capacity)
-        self.index: Index = new_index(capacity, capacity, grouped=grouped, floors=floors)
+        self.index: Index = new_index(capacity, capacity, grouped=grouped, min_tree=min_tree)
         groups = capacity if grouped else 0
         kept = capacity if outcomes else 0
         self.keys: KeyTable = new_key_table(groups, layout.key_bytes, hash_mask)

@@ -10,7 +10,7 @@ from sibling_replay.replay.arrays import U8
 from sibling_replay.replay.index import groups_of
 from sibling_replay.replay.intern import find_part
 from sibling_replay.replay.memory import Memory
-from sibling_replay.replay.opened import KEYS, open_index, open_keys, open_layout, open_rows
+from sibling_replay.replay.memory_view import KEYS, open_index, open_keys, open_layout, open_rows
 from sibling_replay.replay.partition import member
 from sibling_replay.replay.payload import pack_row, pack_rows
 

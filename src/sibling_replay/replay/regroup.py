@@ -18,8 +18,7 @@ from sibling_replay.replay.arrays import I64
 from sibling_replay.replay.index import assign, groups_of, insert, look_up_groups
 from sibling_replay.replay.intern import enter_keys, hash_key, intern_hashed
 from sibling_replay.replay.memory import Memory, evict, join_outcome, place
-from sibling_replay.replay.notes import regroup_notes
-from sibling_replay.replay.opened import (
+from sibling_replay.replay.memory_view import (
     ADDED,
     KEYS,
     ROW_WORDS,
@@ -28,6 +27,7 @@ from sibling_replay.replay.opened import (
     open_keys,
     open_rows,
 )
+from sibling_replay.replay.notes import regroup_notes
 from sibling_replay.replay.payload import pack_rows
 
 

@@ -1,8 +1,8 @@
 """A memory whose slots somebody else owns: keys, masses and groups, no transitions.
 
 A `Memory` like the ring's, but the slot of an entry is the caller's choice, entries may be removed,
-and a row holds the bytes of the entry's key and outcome only. Removals count as additions do, so
-that every draw can be told from those after a removal.
+and a row holds the bytes of the entry's key and outcome only. Removals also advance the clock, so
+that older draws can be told.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from sibling_replay.replay.arrays import I64
 from sibling_replay.replay.index import groups_of
 from sibling_replay.replay.intern import fetch_key
 from sibling_replay.replay.memory import MOST_ADDED, Memory, evict, place
-from sibling_replay.replay.notes import NotesForm
-from sibling_replay.replay.opened import (
+from sibling_replay.replay.memory_view import (
     ADDED,
     KEYS,
     LIVE,
@@ -28,6 +27,7 @@ from sibling_replay.replay.opened import (
     open_rows,
     open_stamps,
 )
+from sibling_replay.replay.notes import NotesForm
 from sibling_replay.replay.payload import LAYOUT_COLUMNS, Layout
 from sibling_replay.replay.tree import lower_min, raise_sum
 
@@ -55,7 +55,7 @@ class SlotMemory(Memory):
         key_bytes: int,
         outcome_bytes: int,
         *,
-        floors: Literal["slots", "groups"] | None = None,
+        min_tree: Literal["slots", "groups"] | None = None,
         largest: bool = False,
         notes: NotesForm | None = None,
         first: tuple[float, float] = (1.0, 1.0),
@@ -65,7 +65,7 @@ class SlotMemory(Memory):
             capacity,
             grouped=key_bytes > 0,
             outcomes=outcome_bytes > 0,
-            floors=floors,
+            min_tree=min_tree,
             any_order=True,
             largest=largest,
             notes=notes,

@@ -50,8 +50,9 @@ def _with_columns(batch: Batch) -> tuple[Any, ...]:
 
 @cache
 def _references_unheld(opened: tuple[str, ...]) -> int:
-    """The references to a spare batch that nobody holds, asked as `take` asks, because Pythons
-    count the question itself differently. Too high a number would hand out a batch twice."""
+    """Baseline reference count of a spare batch, measured the way `take` measures it: Python
+    versions differ in whether the call itself counts. Too high a number would hand out a batch
+    twice."""
     columns: Columns = {name: ((1,), np.dtype(np.float64), 0) for name in opened}
     spare = _with_columns(Batch(Plan(columns, 1, 8)))
     return sum(map(getrefcount, spare))

@@ -113,7 +113,7 @@ def rebuild_sums(tree, levels):
 
 @inner()
 def find(tree, levels, targets, out):
-    """The slot on which each target in [0, total] falls, into `out`. `targets` is used up.
+    """The slot on which each target in [0, total] falls, into `out`. Overwrites `targets`.
 
     The total must be positive. Target t falls on the first slot whose cumulative mass exceeds t.
     """

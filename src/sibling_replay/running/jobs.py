@@ -64,7 +64,7 @@ class Backend(Protocol):
 class Resumable(Protocol):
     """What is known of unfinished runs whose jobs go on where they were killed."""
 
-    def standing(self, run: Run) -> int:
+    def steps_done(self, run: Run) -> int:
         """Environment steps it has taken, as far as one knows."""
 
     def forget(self, run: Run) -> None:
@@ -74,7 +74,7 @@ class Resumable(Protocol):
 class _FromScratch:
     """Short jobs: they tell nothing while they run and leave nothing behind."""
 
-    def standing(self, run: Run) -> int:
+    def steps_done(self, run: Run) -> int:
         return 0
 
     def forget(self, run: Run) -> None:

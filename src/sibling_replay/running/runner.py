@@ -59,7 +59,7 @@ class _Pace:
     def __init__(self, todo: Sequence[Run], jobs: Resumable) -> None:
         self._jobs = jobs
         self._open = {run.id: run for run in todo}
-        self._before = {run.id: jobs.standing(run) for run in todo}  # steps of earlier calls
+        self._before = {run.id: jobs.steps_done(run) for run in todo}  # steps of earlier calls
         self._ended = 0  # steps of runs that ended
         self._busy = 0.0  # seconds of all workers together
         self._each: list[float] = []  # seconds a step of each run that ended
@@ -78,12 +78,12 @@ class _Pace:
             self._first = began if self._first is None else min(self._first, began)
 
     def progress(self, report: Tally, last: Outcome | None, preparing: bool = False) -> Progress:
-        standing = {name: self._jobs.standing(run) for name, run in self._open.items()}
-        left = sum(run.config.steps - standing[name] for name, run in self._open.items())
-        # a run that was killed goes back to its checkpoint, so it may stand behind its last word
-        taken = sum(max(0, now - self._before[name]) for name, now in standing.items())
+        done = {name: self._jobs.steps_done(run) for name, run in self._open.items()}
+        left = sum(run.config.steps - done[name] for name, run in self._open.items())
+        # a run that was killed goes back to its checkpoint, so it may be behind its last note
+        taken = sum(max(0, now - self._before[name]) for name, now in done.items())
         steps = self._ended + taken
-        self._seen = self._seen or any(standing.values())
+        self._seen = self._seen or any(done.values())
         start = self._start if self._seen or self._first is None else self._first
         elapsed = time.monotonic() - start
         remaining = None
@@ -96,7 +96,7 @@ class _Pace:
             already=report.already,
             done=report.done,
             failed=len(report.failures),
-            underway=sum(standing[name] / run.config.steps for name, run in self._open.items()),
+            underway=sum(done[name] / run.config.steps for name, run in self._open.items()),
             steps=steps,
             steps_left=left,
             seconds=elapsed,

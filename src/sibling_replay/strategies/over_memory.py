@@ -7,8 +7,7 @@ from numba import njit
 
 from sibling_replay.replay.inner import inner
 from sibling_replay.replay.memory import MOST_ADDED, overwritten
-from sibling_replay.replay.notes import write_column
-from sibling_replay.replay.opened import (
+from sibling_replay.replay.memory_view import (
     ADDED,
     DROPPED,
     LIVE,
@@ -25,6 +24,7 @@ from sibling_replay.replay.opened import (
     open_rows,
     open_stamps,
 )
+from sibling_replay.replay.notes import write_column
 from sibling_replay.replay.partition import member
 from sibling_replay.replay.payload import gather
 from sibling_replay.replay.views import part
@@ -285,7 +285,7 @@ def find_stale(handle, slots, added):
 
 @njit(cache=True)
 def assign_priorities(handle, slots, priorities, alpha):
-    """Give live slots raw priorities, which are used up, in order."""
+    """Give live slots raw priorities, in order. Overwrites `priorities`."""
     if slots.size == 0:
         return
     for i in range(slots.size):

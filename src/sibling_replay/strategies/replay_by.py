@@ -23,7 +23,7 @@ def replay_by(strategy: Strategy, capacity: int) -> CompiledReplay | ScriptedRep
 def kept_for(strategy: Strategy) -> dict[str, Any]:
     """What a memory must keep besides rows, masses and groups.
 
-    floors: of what it must know the least mean mass, to divide weights by the largest there is.
+    min_tree: of what it must know the least mean mass, to divide weights by the largest there is.
     largest: scratch, where of several priorities for one entry the largest stays.
     notes: columns, scores, and how newcomers start.
     first: priority and mass of the first entries: no smaller than any later one can be.
@@ -31,11 +31,11 @@ def kept_for(strategy: Strategy) -> dict[str, Any]:
     recipe = strategy.recipe
     notes = notes_form(strategy)
     if recipe is None:
-        return {"floors": None, "largest": False, "notes": notes}
+        return {"min_tree": None, "largest": False, "notes": notes}
     first = max(1.0, recipe.floor)
     by_buffer = strategy.normalize == "buffer"
     return {
-        "floors": _FLOORS.get(recipe.weights) if by_buffer else None,
+        "min_tree": _FLOORS.get(recipe.weights) if by_buffer else None,
         "largest": recipe.refreshed in (LARGEST, ALL_AVERAGED),
         "notes": notes,
         "first": (first, first**strategy.alpha),

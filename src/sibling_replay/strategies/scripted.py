@@ -12,8 +12,8 @@ import numpy as np
 from sibling_replay.replay.arrays import F64, I64
 from sibling_replay.replay.batch import Batch, Outcomes
 from sibling_replay.replay.memory import MOST_ADDED, Memory
+from sibling_replay.replay.memory_view import DROPPED
 from sibling_replay.replay.notes import SWEEP_CLOCK
-from sibling_replay.replay.opened import DROPPED
 from sibling_replay.rng import Uniforms
 from sibling_replay.strategies.api import Draw, Strategy, Terms, Values
 from sibling_replay.strategies.guard import (

@@ -250,7 +250,7 @@ def _sort_falling(slots, noted):
 def assign_masses(index, refreshed, slots, groups, masses, best):
     """Give live slots their new masses: of several for one slot the last, or the largest.
 
-    `slots` and `masses` are used up by LARGEST. `best` is scratch, zero between calls: [slots].
+    LARGEST overwrites `slots` and `masses`. `best` is scratch, zero between calls: [slots].
     """
     count = slots.size
     if refreshed == LARGEST:

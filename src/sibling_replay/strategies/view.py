@@ -8,7 +8,7 @@ from numba import njit
 from sibling_replay.replay.arrays import F64, I64
 from sibling_replay.replay.index import find, pick_all, sum_of
 from sibling_replay.replay.memory import Memory
-from sibling_replay.replay.opened import open_index
+from sibling_replay.replay.memory_view import open_index
 from sibling_replay.replay.partition import member
 from sibling_replay.replay.tree import find as find_leaves
 from sibling_replay.rng import Uniforms

@@ -20,7 +20,7 @@ NORMALIZATIONS = {None: UNNORMALIZED, "batch": BY_BATCH, "buffer": BY_BUFFER}
 
 @inner()
 def write_weights(means, total, live, floor, beta, normalize, weights):
-    """Weights from the mean masses of a minibatch, which are used up.
+    """Weights from the mean masses of a minibatch. Overwrites `means`.
 
     `floor` is the least mean mass in the buffer.
     """

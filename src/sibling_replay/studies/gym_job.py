@@ -36,7 +36,7 @@ class GymJob:
         digest = hashlib.blake2b(repr(config).encode(), digest_size=6).hexdigest()
         return self.checkpoints / f"{config.label}-{digest}"
 
-    def standing(self, run: Run) -> int:
+    def steps_done(self, run: Run) -> int:
         """Steps that an unfinished run has taken: it leaves no notes."""
         return 0
 

@@ -39,7 +39,7 @@ from sibling_replay.training.model_state import (
     under,
 )
 from sibling_replay.training.plan import Plan, next_stop
-from sibling_replay.training.reporting import LOOK_EVERY, Reporter, Standing
+from sibling_replay.training.reporting import LOOK_EVERY, Progress, Reporter
 from sibling_replay.training.settings import NetworkSettings, settings_by_name
 from sibling_replay.training.spaces import check_spaces, key_for
 from sibling_replay.training.vector.learner import CompiledDoubleDQN
@@ -186,7 +186,7 @@ class DQN:
                 stops = looks, eval_every, callback_every if callback is not None else 0
                 for _ in self._take_steps(until, [every for every in stops if every]):
                     if reporter.due(self.steps):
-                        reporter.report(self.standing())
+                        reporter.report(self.progress())
                     if eval_every and self.steps % eval_every == 0:
                         reporter.evaluated(self.steps, float(self.evaluate(eval_episodes).mean()))
                     due = callback is not None and self.steps % callback_every == 0
@@ -235,11 +235,11 @@ class DQN:
         except ValueError as error:
             raise ValueError(f"step {self.steps + 1:,} on {self.made.name}: {error}") from error
 
-    def standing(self) -> Standing:
+    def progress(self) -> Progress:
         """Where learning is."""
         totals, lengths = zip(*self.late, strict=True) if self.late else ((np.nan,), (np.nan,))
         support = self.buffer.support() if self.strategy.needs.groups and len(self.buffer) else None
-        return Standing(
+        return Progress(
             step=self.steps,
             episodes=self.episodes,
             updates=self.updates,

@@ -30,7 +30,7 @@ from sibling_replay.training.config import (
 )
 from sibling_replay.training.tabular.rules import TableRule, rule_of
 
-KINDS: dict[str, Callable[..., Strategy]] = {
+STRATEGY_OF_METHOD: dict[str, Callable[..., Strategy]] = {
     "DDQN": Uniform,
     "PER": Prioritized,
     "SAMPLE": SiblingSample,
@@ -48,7 +48,9 @@ def strategy_of(config: RunConfig) -> Strategy:
             update_all_siblings=getattr(config, "update_all_siblings", False),
         )
     else:
-        kind = KINDS.get(config.method) or find_strategy(RIVALS.get(config.method, config.method))
+        kind = STRATEGY_OF_METHOD.get(config.method) or find_strategy(
+            RIVALS.get(config.method, config.method)
+        )
         strategy = kind(alpha=config.alpha)
     given = _options(strategy, config)
     if hasattr(config, "initial"):
@@ -123,7 +125,7 @@ def draws_by_siblings(method: str) -> bool | None:
     if averages(method):
         return True
     module, _, attribute = method.partition(":")
-    kind = KINDS.get(method) or registered().get(RIVALS.get(method, method))
+    kind = STRATEGY_OF_METHOD.get(method) or registered().get(RIVALS.get(method, method))
     if attribute and module in sys.modules:
         kind = getattr(sys.modules[module], attribute, None)
     return None if kind is None else kind().needs.groups

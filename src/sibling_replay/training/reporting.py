@@ -13,7 +13,7 @@ LOOK_EVERY = 100  # steps between two looks at the clock
 _WRITE_EVERY = 1_000  # steps between two points of TensorBoard
 
 
-class Standing(NamedTuple):
+class Progress(NamedTuple):
     """Where a run is."""
 
     step: int
@@ -89,25 +89,25 @@ class Reporter:
         patience = _EVERY if self._terminal else _EVERY_ELSEWHERE
         return time.monotonic() - self._shown >= patience
 
-    def report(self, standing: Standing) -> None:
+    def report(self, progress: Progress) -> None:
         seconds = max(time.monotonic() - self._began, 1e-9)
-        speed = (standing.step - self._begin) / seconds
+        speed = (progress.step - self._begin) / seconds
         if self._writer is not None:
-            for name, value in {**standing.scalars(), "time/fps": speed}.items():
-                self._writer.add_scalar(name, value, standing.step)
+            for name, value in {**progress.scalars(), "time/fps": speed}.items():
+                self._writer.add_scalar(name, value, progress.step)
         if self._shows:
             self._shown = time.monotonic()
-            text = self._line(standing, speed)
+            text = self._line(progress, speed)
             sys.stderr.write(f"\r\x1b[2K{text}" if self._terminal else f"{text}\n")
             sys.stderr.flush()
 
-    def _line(self, standing: Standing, speed: float) -> str:
-        left = (self._end - standing.step) / speed if speed else float("inf")
+    def _line(self, progress: Progress, speed: float) -> str:
+        left = (self._end - progress.step) / speed if speed else float("inf")
         evaluated = "" if self._score is None else f"  evaluated {self._score:.1f}"
         return (
-            f"{standing.step:,} of {self._end:,} steps  return {standing.mean_return:.1f}"
-            f"{evaluated}  loss {standing.loss:.3g}  epsilon {standing.epsilon:.2f}  "
-            f"beta {standing.beta:.2f}  {speed:,.0f} steps/s  {left:.0f} s left"
+            f"{progress.step:,} of {self._end:,} steps  return {progress.mean_return:.1f}"
+            f"{evaluated}  loss {progress.loss:.3g}  epsilon {progress.epsilon:.2f}  "
+            f"beta {progress.beta:.2f}  {speed:,.0f} steps/s  {left:.0f} s left"
         )
 
     def evaluated(self, step: int, score: float) -> None:

@@ -10,7 +10,7 @@ import polars as pl
 
 from sibling_replay.running import store
 from sibling_replay.running.kept_states import name_without_length
-from sibling_replay.running.standing import standing
+from sibling_replay.running.progress_notes import last_note
 from sibling_replay.studies.minatar.job import MinAtarJob
 from sibling_replay.studies.minatar.runs import RATE_STUDY, STUDY, Rates
 from sibling_replay.studies.paper.numbers import learning_rates
@@ -34,7 +34,7 @@ def rate_lines(trials: pl.DataFrame, rates: Rates) -> list[str]:
 
 def beginning_lines(out: Path, todo: Sequence[MinAtarConfig], job: MinAtarJob) -> list[str]:
     """Which runs go on from shorter ones, and which do not though there are some."""
-    fresh = [c for c in todo if standing(job.checkpoint(c).directory) is None]
+    fresh = [c for c in todo if last_note(job.checkpoint(c).directory) is None]
     steps = Counter(job.begins_at(config) for config in fresh)
     lines = [
         f"{count} run(s) go on from the ends of shorter runs, at step {step:,}, in {job.states}"

@@ -15,7 +15,7 @@ from sibling_replay.checkpoint import RollingCheckpoint
 from sibling_replay.envs import GAMES
 from sibling_replay.running import store
 from sibling_replay.running.kept_states import STATES, size_of
-from sibling_replay.running.standing import standing
+from sibling_replay.running.progress_notes import last_note
 from sibling_replay.studies.alike import check_alike
 from sibling_replay.studies.minatar.job import checkpoint_name
 from sibling_replay.studies.minatar.runs import RATE_STUDY, SEEDS, STUDY
@@ -123,7 +123,7 @@ def _unfinished(root: Path) -> list[str]:
     stored = {checkpoint_name(config) for config in configs if isinstance(config, MinAtarConfig)}
     lines = []
     for directory in sorted(root.glob("checkpoints/*")):
-        noted = standing(directory)
+        noted = last_note(directory)
         saved = RollingCheckpoint(directory).newest.exists()
         if directory.name in stored or not (saved or noted):
             continue

@@ -12,8 +12,8 @@ from sibling_replay.checkpoint import RollingCheckpoint
 from sibling_replay.envs import GAMES, MinAtarEnv
 from sibling_replay.grouping.vqvae.files import find_encoder
 from sibling_replay.running.kept_states import KeptStates
+from sibling_replay.running.progress_notes import ProgressNotes, last_note
 from sibling_replay.running.runs import Run
-from sibling_replay.running.standing import StandingNotes, standing
 from sibling_replay.training.minatar.config import MinAtarConfig
 from sibling_replay.training.results import RunResult
 
@@ -49,7 +49,7 @@ class MinAtarJob:
                 earlier=None if kept is None else kept.earlier(config),
                 checkpoint_seconds=self.checkpoint_seconds,
                 device=self.device,
-                observe=StandingNotes(checkpoint.directory),
+                observe=ProgressNotes(checkpoint.directory),
             )
             if kept is not None and not kept.path(config).exists():
                 checkpoint.keep(kept.path(config))
@@ -80,11 +80,11 @@ class MinAtarJob:
         """The step of the kept state that a run begins from; 0 if there is none."""
         return 0 if self._kept is None else self._kept.furthest(config)
 
-    def standing(self, run: Run) -> int:
+    def steps_done(self, run: Run) -> int:
         """Steps that an unfinished run has taken, by its last note or the state it begins from."""
         if not isinstance(run.config, MinAtarConfig):
             return 0
-        noted = standing(self.checkpoint(run.config).directory)
+        noted = last_note(self.checkpoint(run.config).directory)
         return max(self.begins_at(run.config), 0 if noted is None else noted.step)
 
     def forget(self, run: Run) -> None:

@@ -222,9 +222,8 @@ def own_lines(runs: tuple[Run, ...]) -> list[str]:
 
 
 def settle(out: Path, runs: tuple[Run, ...], job: MinAtarJob) -> None:
-    """Before these runs are done: a run that selects a rate and a clean run of the study may be the
-    same, and is done once. And whoever was killed after it had stored a run could not delete its
-    checkpoints."""
+    """Reuse results of identical configs, as a run that selects a rate and a clean run of the study
+    may be, and delete checkpoints that were left over by a kill after a run was stored."""
     twins = {run.id: _twin(run) for run in runs}
     there = store.check_finished(out, twins.values())
     finished = store.check_finished(out, runs)

@@ -32,7 +32,7 @@ EVERY = 5.0  # seconds between two notes of a run
 
 
 @dataclass(frozen=True)
-class Standing:
+class ProgressNote:
     """What a run has noted."""
 
     step: int
@@ -41,7 +41,7 @@ class Standing:
     seconds_ago: float
 
 
-class StandingNotes:
+class ProgressNotes:
     """Writes a run's notes: an observer of its training."""
 
     def __init__(self, directory: Path) -> None:
@@ -62,11 +62,11 @@ class StandingNotes:
             write_whole(self._path, json.dumps(note).encode())
 
 
-def standing(directory: Path) -> Standing | None:
+def last_note(directory: Path) -> ProgressNote | None:
     """A run's last note; None if there is none that can be read."""
     path = directory / NOTE
     try:
-        return Standing(
+        return ProgressNote(
             **json.loads(path.read_text()), seconds_ago=time.time() - path.stat().st_mtime
         )
     except (OSError, ValueError, TypeError):

@@ -22,7 +22,7 @@ from sibling_replay.grouping.support import Support, support_of_groups
 from sibling_replay.replay.arrays import F64, I64
 from sibling_replay.replay.batch import Batch, Outcomes
 from sibling_replay.replay.memory import Memory
-from sibling_replay.replay.opened import DROPPED, MAX_PRIORITY
+from sibling_replay.replay.memory_view import DROPPED, MAX_PRIORITY
 from sibling_replay.rng import Uniforms
 from sibling_replay.staging import (
     importance_exponent,
@@ -43,7 +43,7 @@ _NO_SIGNALS: dict[str, F64] = {}
 _PATIENCE = 100  # batches of a strategy of two stages without the second, before a word
 
 
-class Sampling(ABC):
+class StrategySampler(ABC):
     """Entries of a memory, drawn by a strategy, with a random stream of its own.
 
     For one thread at a time: threads that share one need a lock around every call.
@@ -265,7 +265,7 @@ class Sampling(ABC):
         self._restore(state["header"], arrays, self._new_memory())
 
     def _restore(self, header: Mapping[str, Any], arrays: dict[str, Any], memory: Memory) -> None:
-        """Continue from a state's arrays, which are used up, in a memory that is not in use."""
+        """Continue from a state's arrays, which it takes over, in a memory that is not in use."""
         compare_headers(header, self._header())
         restored = self._filled_memory(header, arrays, memory)
         self._use(restored, restored_uniforms(header.get("uniforms")))
