@@ -31,6 +31,7 @@ from sibling_replay.training.methods import strategy_of
 from sibling_replay.training.minatar.config import MinAtarConfig
 from sibling_replay.training.minatar.diagnostics import Windows
 from sibling_replay.training.minatar.network import MinAtarNetwork
+from sibling_replay.training.model_state import part_of, under
 from sibling_replay.training.results import RunResult
 from sibling_replay.training.torch.dqn import DoubleDQN
 from sibling_replay.training.torch.flat import FlatDoubleDQN
@@ -152,10 +153,10 @@ class Session:
             "tail": None if self.tail is None else self.tail.state_dict(),
             "buffer": buffer.pop("header"),
         }
-        arrays = {f"learner/{name}": value for name, value in self.learner.arrays().items()}
-        arrays |= {f"buffer/{name}": value for name, value in buffer.items()}
-        arrays |= {f"windows/{name}": value for name, value in self.windows.arrays().items()}
-        return header, arrays
+        learner, windows = self.learner.arrays(), self.windows.arrays()
+        return header, {
+            **under("learner", learner), **under("buffer", buffer), **under("windows", windows),
+        }  # fmt: skip
 
     def load_state(self, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Continue where `state` was taken, of a run of these settings and any length."""
@@ -172,13 +173,9 @@ class Session:
                 f"the checkpoint is of the learner {header.get('learner')}, not of "
                 f"{type(self.learner).__name__}: a run goes on with the --device it began on"
             )
-        parts: dict[str, dict[str, Any]] = {"learner": {}, "buffer": {}, "windows": {}}
-        for name, array in arrays.items():
-            part, _, rest = name.partition("/")
-            parts[part][rest] = array
-        self.buffer.load_state_dict({"header": header["buffer"], **parts["buffer"]})
-        self.learner.load_arrays(parts["learner"])
-        self.windows.load_arrays(parts["windows"])
+        self.buffer.load_state_dict({"header": header["buffer"], **part_of("buffer", arrays)})
+        self.learner.load_arrays(part_of("learner", arrays))
+        self.windows.load_arrays(part_of("windows", arrays))
         self.game.load_state_dict(header["game"])
         if self.tail is not None:
             self.tail.load_state_dict(header["tail"])
@@ -278,8 +275,5 @@ def trained_network(path: Path) -> MinAtarNetwork:
     # learners of other devices store a network by layers, "cpu" as one vector
     of_cpu = header["learner"] == FlatDoubleDQN.__name__
     learner = new_learner(config, network, "cpu" if of_cpu else "cpu:0")
-    prefix = "learner/"
-    learner.load_arrays(
-        {name.removeprefix(prefix): x for name, x in arrays.items() if name.startswith(prefix)}
-    )
+    learner.load_arrays(part_of("learner", arrays))
     return network
