@@ -33,7 +33,7 @@ ROWS: list[set[str]] = [
         "keying",
         "cells",
         "draw_statistics",
-        "sampling",
+        "strategy_sampler",
         "n_step",
         "saved_buffer",
         "buffer",

@@ -23,7 +23,6 @@ from sibling_replay import (
 )
 from sibling_replay.diagnostics import examine
 from sibling_replay.grouping import Auto, Entries, Exact, Grid, SimHash, map_from_state
-from sibling_replay.microscope.transitions import Reading, read_transitions
 from support.averaging import averaged
 
 DICT = spaces.Dict(
@@ -301,6 +300,9 @@ def test_the_microscope_looks_at_parts(tmp_path):
     assert mine.tv.tolist() == theirs.tv.tolist() and mine.tv.size == 4
     mapped = examine(buffer, key=Grid(2).fit(buffer.transitions()["obs"]))
     assert mapped.entries == 60
+    pytest.importorskip("polars")  # which reads tables of transitions, an extra
+    from sibling_replay.microscope.transitions import Reading, read_transitions
+
     buffer.save(tmp_path / "buffer.npz")
     read = read_transitions(tmp_path / "buffer.npz", Reading())
     assert np.unique(read.groups).size == 4
