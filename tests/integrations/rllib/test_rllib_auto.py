@@ -163,7 +163,8 @@ def test_what_a_map_cannot_be_fitted_to_is_refused_at_the_first_episode():
 
 
 def test_uniform_stays_the_stock_buffer():
-    ours = SiblingEpisodeReplayBuffer(300, strategy=Uniform(), key=Auto(fit_after=10))
+    with pytest.warns(UserWarning, match="Uniform draws without groups"):
+        ours = SiblingEpisodeReplayBuffer(300, strategy=Uniform(), key=Auto(fit_after=10))
     stock = EpisodeReplayBuffer(300)
     found = []
     for buffer in (ours, stock):

@@ -168,7 +168,8 @@ def test_what_a_map_cannot_be_fitted_to_is_refused_at_the_first_entry():
 
 
 def test_uniform_stays_the_stock_buffer():
-    ours = SiblingVectorReplayBuffer(80, 2, Uniform(), key=Auto(fit_after=10), random_seed=3)
+    with pytest.warns(UserWarning, match="Uniform draws without groups"):
+        ours = SiblingVectorReplayBuffer(80, 2, Uniform(), key=Auto(fit_after=10), random_seed=3)
     stock = VectorReplayBuffer(80, 2, random_seed=3)
     rng = np.random.default_rng(0)
     for _ in range(30):

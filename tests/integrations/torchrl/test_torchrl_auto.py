@@ -185,7 +185,8 @@ def test_observations_of_several_parts_are_named():
 
 
 def test_uniform_stays_the_stock_sampler():
-    ours = SiblingSampler(100, Uniform(), key=Auto(fit_after=10))
+    with pytest.warns(UserWarning, match="Uniform draws without groups"):
+        ours = SiblingSampler(100, Uniform(), key=Auto(fit_after=10))
     drawn = []
     for sampler in (ours, RandomSampler()):
         torch.manual_seed(4)
