@@ -381,6 +381,8 @@ def importance_exponent(beta: Any) -> float:
 def whole_number(name: str, value: Any) -> int:
     """A whole number, or an error that names it."""
     try:
+        if isinstance(value, np.bool_):  # which some versions of NumPy take, with a warning
+            raise TypeError("a truth value")
         return operator.index(value)
     except TypeError as error:
         raise TypeError(f"{name} must be a whole number, not {value!r}") from error
