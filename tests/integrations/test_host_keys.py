@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sibling_replay import Prioritized, SiblingSample, StateError
+from sibling_replay import Prioritized, SiblingSample, SlotSampler, StateError
 from sibling_replay.grouping import Auto, Grid, KMeans, SimHash
 from sibling_replay.integrations.host_replay import HostReplay
 from support.fitted_maps import check_groups, check_same, check_sibling_sample, fitted_map
@@ -285,18 +285,19 @@ def test_a_strategy_without_groups_fits_nothing():
     assert "key_map" not in replay.state_dict()["header"]
 
 
-def test_a_choice_made_again_warns_once():
-    """Of one group of all, whichever choice it comes from."""
-    host = Host(8_000, Auto(noise=1e-9, fit_after=1_000), continuous=True)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        for start in range(0, 8_000, 500):
-            host.write(np.arange(start, start + 500))
-            for _ in range(200):
-                host.train()
-    assert len(host.replay.key_choices) > 2
-    said = [str(each.message) for each in told]
-    assert len(said) == len(set(said)) <= 1
+def test_a_key_described_again_warns_once():
+    """A host that chooses anew says what makes siblings anew; what was told stays told."""
+    sampler = SlotSampler(2_000, SiblingSample(), seed=0)
+    sampler.put(np.arange(2_000), keys=np.arange(2_000))  # nobody has siblings
+    told = []
+    for _ in range(3):
+        sampler.describe_key("Grid(9)", mapped=True)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(400):
+                sampler.sample(32)
+        told.append(len(caught))
+    assert told == [1, 0, 0]
 
 
 def test_forgotten_slots_are_not_drawn():

@@ -83,3 +83,22 @@ def test_rows_say_what_is_shown_and_what_is_not() -> None:
     assert found["PER"]["shown"] == "below" and found["CV"]["shown"] == "not shown"
     gap = float(found["PER"]["minus DDQN"].split()[0])
     assert gap == pytest.approx(-2.0, abs=0.2) and "shown" not in found["DDQN"]
+
+
+def test_two_updates_a_step_are_two_on_vectors_as_well() -> None:
+    plain, twice = (
+        bench_run("CartPole-v1", BY_NAME[name], 0, table=False).config
+        for name in ("DDQN", "DDQN-2updates")
+    )
+    assert isinstance(plain, GymConfig) and isinstance(twice, GymConfig)
+    assert (plain.updates_a_round, twice.updates_a_round) == (1, 2)
+
+
+def test_what_cannot_be_run_is_refused_before_anything_is_timed(tmp_path: Path, capsys) -> None:
+    for wrong, message in (
+        (("--env", "Chain", "--workers", "0"), "--workers must be at least 1, got 0"),
+        (("--env", "CliffWalking-v1"), "CliffWalking-v1 has no time limit"),
+    ):
+        assert bench(*wrong, "--yes", "--runs", str(tmp_path)) == 2
+        assert message in re.sub(r"\s+", " ", capsys.readouterr().err)
+    assert not any(tmp_path.iterdir())

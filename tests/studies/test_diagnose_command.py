@@ -199,3 +199,10 @@ def test_a_page_that_cannot_be_written_is_an_error(tmp_path, capsys):
     assert run("diagnose", tmp_path / "a.npz", "--page", tmp_path / "taken") == 2
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.npz", "file", "taken"]
     assert not stat.S_ISREG((tmp_path / "taken").stat().st_mode)
+
+
+def test_no_groups_asked_for_are_not_no_groups_bent(tmp_path, capsys):
+    np.savez(tmp_path / "a.npz", **small_columns())
+    assert run("diagnose", tmp_path / "a.npz", "--top", 0) == 0
+    said = capsys.readouterr().out
+    assert "In no group" not in said and "hold most of the misplaced" not in said

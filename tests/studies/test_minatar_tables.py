@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -14,7 +15,13 @@ from sibling_replay.artefacts.statistics import Interval
 from sibling_replay.running import metrics, store
 from sibling_replay.studies.alike import check_alike
 from sibling_replay.studies.minatar import tables as minatar_tables
-from sibling_replay.studies.minatar.coverage import CELL, PAPER_STEPS, counts, horizons
+from sibling_replay.studies.minatar.coverage import (
+    CELL,
+    PAPER_STEPS,
+    counts,
+    horizons,
+    status_lines,
+)
 from sibling_replay.studies.minatar.job import checkpoint_name
 from sibling_replay.studies.minatar.runs import PER_RATES, RATES, minatar_config, minatar_run
 from sibling_replay.studies.paper import numbers as published
@@ -234,3 +241,18 @@ def test_a_run_with_one_evaluation_has_no_auc_beside_the_papers(
     said = re.sub(r"[\s│]+", " ", capsys.readouterr().out)
     assert "1 no AUC 19.170 ± 0.350 -" in said
     assert "no AUC: the runs were evaluated once, and one point has no area under it" in said
+
+
+def test_status_counts_the_papers_runs_and_names_others(tmp_path: Path) -> None:
+    """Neither another method nor a key of one's own passes for a run of the paper's."""
+    own = [
+        row("Breakout", "RANK", 0, 1.0),
+        row("Breakout", "SAMPLE", 0, 1.0, key="grid:2", encoder=""),
+    ]
+    for each in (*own, row("Breakout", "PER", 0, 2.0)):
+        path = store.run_path(tmp_path, each["run"][0])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        store._write(path, each)
+    lines = status_lines(tmp_path)
+    assert "200,000 steps: 1 of " in lines[0]
+    assert "  and 2 runs with settings of your own" in lines

@@ -177,3 +177,16 @@ def test_uniform_stays_the_stock_buffer():
         for buffer in (ours, stock):
             buffer.add(batch)
         assert np.array_equal(ours.sample_indices(16), stock.sample_indices(16))
+
+
+def test_an_entry_whose_key_is_refused_is_not_drawn_as_another():
+    """Tianshou has written it by then: the entry that was in its slot is gone."""
+    buffer = SiblingReplayBuffer(
+        4, SiblingSample(), key=lambda obs, act: 1 / (int(obs[0]) - 5), random_seed=0
+    )
+    for value in range(4):
+        buffer.add(transition(np.array([value, 0.0]), 0))
+    with pytest.raises(ZeroDivisionError):
+        buffer.add(transition(np.array([5, 0]), 0))
+    assert buffer.replay.sampler.live_slots.tolist() == [1, 2, 3]
+    assert set(buffer.sample_indices(200)) == {1, 2, 3}
