@@ -315,3 +315,9 @@ def test_a_buffer_for_an_environment():
     np.testing.assert_allclose(found["reward"], [2.9701, 2.9701, 2.9701, 1.99, 1.0], rtol=1e-6)
     assert np.array_equal(found["next_obs"][0], found["obs"][3])
     assert np.array_equal(found["next_obs"][4], obs)
+
+
+def test_an_environment_that_there_cannot_be_is_refused():
+    buffer = new_buffer(Uniform(), 3, 5)
+    with pytest.raises(ValueError, match="env_id must be a whole number from 0 on, got -1"):
+        buffer.end_episodes(-1)
