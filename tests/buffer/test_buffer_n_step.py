@@ -318,6 +318,6 @@ def test_a_buffer_for_an_environment():
 
 
 def test_an_environment_that_there_cannot_be_is_refused():
-    buffer = new_buffer(Uniform(), 3, 5)
+    buffer = new_buffer(Uniform(), 8, 3)
     with pytest.raises(ValueError, match="env_id must be a whole number from 0 on, got -1"):
         buffer.end_episodes(-1)
