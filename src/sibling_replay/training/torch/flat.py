@@ -56,6 +56,12 @@ class FlatDoubleDQN(DoubleDQN):
         self._gradient = _views(network, self._flat["gradient"])
 
     @torch.inference_mode()
+    def greedy(self, obs: Any) -> int:
+        """The action of largest value; of equal ones the first. `forward` without its modules."""
+        image = torch.as_tensor(obs)[None].to(self.dtype).permute(0, 3, 1, 2)
+        return int(_forward(self._online, image)[-1].argmax())
+
+    @torch.inference_mode()
     def update(self, batch: Batch) -> NDArray[Any]:
         """One optimizer step on the weighted squared TD error. Returns the TD errors before it."""
         next_obs = self.features(batch.next_obs).permute(0, 3, 1, 2)
@@ -142,7 +148,8 @@ def _forward(parameters: list[Tensor], obs: Tensor) -> tuple[Tensor, ...]:
     w1, b1, w2, b2, w3, b3, w4, b4 = parameters
     first = F.conv2d(obs, w1, b1, padding=1).relu_()
     second = F.conv2d(first, w2, b2, padding=1).relu_()
-    hidden = torch.addmm(b3, _rows(second), w3.t()).relu_()
+    # the weights on the left: the same sums as addmm(b3, rows, w3.t()) in half the time
+    hidden = torch.addmm(b3[:, None], w3, _rows(second).t()).t().contiguous().relu_()
     return first, second, hidden, torch.addmm(b4, hidden, w4.t())
 
 
