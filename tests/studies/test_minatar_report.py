@@ -205,6 +205,23 @@ def test_diagnostics_are_of_the_late_window_under_mp_tail(frames):
     assert figure.note.startswith("Late window: the final 40,000 steps. Ours: 200,000")
 
 
+def test_action_l1_averages_frequencies_before_it_takes_the_distance():
+    """Gaps that change their sign within the late window cancel; rows without gaps have the mean of
+    the windows' distances."""
+    old = row("Breakout", "PER", 0, 1.0)
+    late = SHORT - 1_000, SHORT
+    recorded = {
+        "step": late, "action_l1": (0.4, 0.2),
+        "action_gap_0": (0.2, -0.1), "action_gap_1": (-0.2, 0.1),
+    }  # fmt: skip
+    new = old.with_columns(
+        pl.Series(f"diagnostic/{name}", [list(values)]) for name, values in recorded.items()
+    )
+    assert minatar_figures.late_action_l1(new) == pytest.approx([0.1])  # not 0.3
+    both = stack(new, old)
+    assert minatar_figures.late_action_l1(both) == pytest.approx([0.1, 0.25])
+
+
 def test_windows_without_an_update_do_not_count():
     """Of so short a run the late window is everything, also what was before the first update."""
     brief = row("Breakout", "PER", 0, 1.0, steps=6_000)

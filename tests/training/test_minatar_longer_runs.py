@@ -11,7 +11,6 @@ from minatar_kit import SMALL, bytes_of, encoder_of, small
 
 import sibling_replay.checkpoint
 from sibling_replay.checkpoint import RollingCheckpoint, StateError, StateInUse
-from sibling_replay.training.minatar import diagnostics as minatar_diagnostics
 from sibling_replay.training.minatar.config import MINATAR_METHODS, MinAtarConfig
 from sibling_replay.training.results import RunResult
 
@@ -98,7 +97,7 @@ def test_a_state_whose_run_an_older_version_has_ended() -> None:
     result = run.result()
     header, arrays = run.state()
     old = {**header, "curve": [*header["curve"], (200, run.episodes, result.eval_return[-1])]}
-    rows = np.stack([result.diagnostics[name] for name in minatar_diagnostics.COLUMNS], axis=1)
+    rows = np.stack(list(result.diagnostics.values()), axis=1)
     sums = np.zeros_like(arrays["windows/sums"])
     old_arrays = {**arrays, "windows/rows": rows, "windows/sums": sums}
     again = session(small("SAMPLE", steps=200))
@@ -110,6 +109,17 @@ def test_a_state_whose_run_an_older_version_has_ended() -> None:
         with pytest.raises(StateError, match="of step 200 was written by an older version"):
             longer.load_state(**{"header": header, "arrays": arrays, **changed})  # type: ignore
         assert len(longer.buffer) == 0
+
+
+def test_a_state_with_other_diagnostics_is_refused_and_changes_nothing() -> None:
+    run = session(small("SAMPLE", steps=200))
+    run.advance(100)
+    header, arrays = run.state()
+    fewer = {**arrays, "windows/rows": arrays["windows/rows"][:, :6]}
+    again = session(small("SAMPLE", steps=200))
+    with pytest.raises(StateError, match="older version, with other diagnostics"):
+        again.load_state(header, fewer)
+    assert len(again.buffer) == 0 and again.position.number == 0
 
 
 @pytest.mark.parametrize("device", ["cpu", "cpu:0"])

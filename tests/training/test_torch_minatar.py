@@ -362,6 +362,10 @@ def test_diagnostics_are_in_range_and_absent_before_learning(
     late = columns["step"] >= 240
     assert ((columns["ess"][late] > 1) & (columns["ess"][late] <= 32)).all()
     assert ((columns["action_l1"][late] >= 0) & (columns["action_l1"][late] <= 2)).all()
+    gaps = np.stack([columns[f"action_gap_{action}"] for action in range(6)])
+    assert np.isnan(gaps[:, early]).all()
+    np.testing.assert_allclose(np.abs(gaps).sum(axis=0)[late], columns["action_l1"][late])
+    np.testing.assert_allclose(gaps.sum(axis=0)[late], 0.0, atol=1e-12)
     assert (columns["td_std"][late] > 0).all()
     assert (columns["ratio_mean"][late] > 0).all()
 

@@ -15,8 +15,10 @@ from sibling_replay.artefacts.seeds import STEPS, mean_curve, runs_of
 from sibling_replay.artefacts.summaries import late_mean, late_window, measured
 from sibling_replay.artefacts.words import LABELS, RANGES
 from sibling_replay.envs import GAMES
+from sibling_replay.running.store import DIAGNOSTIC
 from sibling_replay.studies.minatar.coverage import PAPER_STEPS, described, horizons
 from sibling_replay.training.minatar.config import CONDITIONS, MINATAR_METHODS
+from sibling_replay.training.minatar.diagnostics import ACTION_GAP
 
 DIAGNOSTICS = ("ess", "td_std", "action_l1")
 
@@ -71,8 +73,24 @@ def _curve(runs: pl.DataFrame, method: str) -> Curve | None:
 
 
 def _mark(runs: pl.DataFrame, method: str, name: str) -> Mark | None:
-    seeds = tuple(value for value in late_mean(runs, name) if not math.isnan(value))
+    late = late_action_l1(runs) if name == "action_l1" else late_mean(runs, name)
+    seeds = tuple(value for value in late if not math.isnan(value))
     return Mark(method, seeds) if seeds else None
+
+
+def late_action_l1(runs: pl.DataFrame) -> list[float]:
+    """The distance between late-window averages of cumulative behaviour and replay frequencies, a
+    run each. Rows of before these were recorded have the mean of the windows' distances, which is
+    more where a difference changes its sign."""
+    gaps = [name for name in runs.columns if name.startswith(DIAGNOSTIC + ACTION_GAP)]
+    found = []
+    for run in runs.iter_slices(1):
+        if gaps and run[gaps[0]][0] is not None:
+            means = [late_mean(run, name.removeprefix(DIAGNOSTIC))[0] for name in gaps]
+            found.append(float(np.abs(means).sum()))
+        else:
+            found += late_mean(run, "action_l1")
+    return found
 
 
 def _title(what: str, steps: int) -> str:

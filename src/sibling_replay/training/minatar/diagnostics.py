@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from sibling_replay import Batch, ReplayBuffer
 from sibling_replay import diagnostics as dx
+from sibling_replay.checkpoint import StateError
 
 MEASURE_EVERY = 100  # updates between measured minibatches
 MEASURED = ("ess", "td_std", "ratio_mean", "ratio_std")
-COLUMNS = ("step", *MEASURED, "action_l1")
+COLUMNS = ("step", *MEASURED, "action_l1")  # and an ACTION_GAP an action
+ACTION_GAP = "action_gap_"  # and the action's number
 
 
 class Windows:
@@ -21,8 +23,8 @@ class Windows:
 
     ess, td_std: means over the window's measured minibatches. ratio_mean, ratio_std: of R_i in
     those minibatches, before priorities are refreshed; nan where the buffer keeps no groups.
-    action_l1: between behaviour and replay frequencies, cumulative up to the window's end. A window
-    without an update is nan.
+    action_gap_A: the frequency of action A in behaviour minus that in replay, both cumulative up to
+    the window's end; action_l1: the sum of their sizes. A window without an update is nan.
     """
 
     def __init__(self, buffer: ReplayBuffer, n_actions: int) -> None:
@@ -32,6 +34,7 @@ class Windows:
         self._sums = np.zeros(1 + len(MEASURED))  # measured minibatches, then sums
         self._updates = 0
         self._rows: list[NDArray[np.float64]] = []
+        self._names = (*COLUMNS, *(f"{ACTION_GAP}{action}" for action in range(n_actions)))
 
     def act(self, action: int) -> None:
         self._behaviour[action] += 1
@@ -70,16 +73,19 @@ class Windows:
         """The window up to a step, as far as it has gone."""
         count = self._sums[0]
         means = self._sums[1:] / count if count else np.full(len(MEASURED), np.nan)
-        l1 = dx.action_l1(self._behaviour, self._replay) if self._updates else np.nan
-        return np.array([step, *means, l1])
+        if not self._updates:
+            return np.array([step, *means, *np.full(1 + self._replay.size, np.nan)])
+        gaps = self._behaviour / self._behaviour.sum() - self._replay / self._replay.sum()
+        l1 = dx.action_l1(self._behaviour, self._replay)
+        return np.array([step, *means, l1, *gaps])
 
     def columns(self, end: int | None = None) -> dict[str, NDArray[np.float64]]:
         """Name -> [windows]; with an `end`, the window that is open at this step is the last."""
         rows = self._rows
         if end is not None and not (rows and rows[-1][0] == end):
             rows = [*rows, self._row(end)]
-        table = np.array(rows).reshape(-1, len(COLUMNS))
-        return {name: table[:, place].copy() for place, name in enumerate(COLUMNS)}
+        table = np.array(rows).reshape(-1, len(self._names))
+        return {name: table[:, place].copy() for place, name in enumerate(self._names)}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """For a checkpoint."""
@@ -88,8 +94,13 @@ class Windows:
             "replay": self._replay,
             "sums": self._sums,
             "updates": np.array(self._updates),
-            "rows": np.array(self._rows).reshape(-1, len(COLUMNS)),
+            "rows": np.array(self._rows).reshape(-1, len(self._names)),
         }
+
+    def refuse_other_columns(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Raise for arrays of a version that measured something else."""
+        if arrays["rows"].shape[1:] != (len(self._names),):
+            raise StateError("the state was written by an older version, with other diagnostics")
 
     def load_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
         self._behaviour = np.array(arrays["behaviour"])

@@ -173,6 +173,7 @@ class Session:
                 f"the checkpoint is of the learner {header.get('learner')}, not of "
                 f"{type(self.learner).__name__}: a run goes on with the --device it began on"
             )
+        self.windows.refuse_other_columns(part_of("windows", arrays))
         self.buffer.load_state_dict({"header": header["buffer"], **part_of("buffer", arrays)})
         self.learner.load_arrays(part_of("learner", arrays))
         self.windows.load_arrays(part_of("windows", arrays))
