@@ -95,9 +95,9 @@ def short_config(env: str, method: str) -> Any:
 def trainer_steps(env: str, method: str) -> dict[str, Any]:
     """Every minibatch of a run with its weights and TD errors; at last, the values."""
     run, draws = new_run(short_config(env, method))
-    chain = Chain()
+    lent, chain = Lent(run), Chain()
     for step in range(1, run.settings.steps + 1):
-        advance(Lent(run), draws, step, True)
+        advance(lent, draws, step, True)
         if not run.clock["paused"][0]:
             continue
         batch = run.batch
@@ -109,7 +109,7 @@ def trainer_steps(env: str, method: str) -> dict[str, Any]:
             "outcomes": batch.outcomes[:terms].copy(),
             "shares": batch.shares[:terms].copy(),
         }
-        advance(Lent(run), draws, step, False)
+        advance(lent, draws, step, False)
         chain.add(**drawn, td=batch.td)
     chain.add(
         theta=run.network.theta,

@@ -169,7 +169,9 @@ def short(method: str) -> TabularConfig:
 
 
 def test_single_precision_follows_while_chaos_allows() -> None:
-    config = paper_config("TwoChains", "DDQN", seed=3, **{**SETTINGS, "steps": 500})
+    """By rounding alone, until two values are so close that it decides which is larger: on some
+    processors that comes before step 500."""
+    config = paper_config("TwoChains", "DDQN", seed=3, **{**SETTINGS, "steps": 400})
     run, draws = new_run(config)
     advance(Lent(run), draws, config.steps, False)
     setup = torch_reference.set_up(config)
@@ -179,7 +181,7 @@ def test_single_precision_follows_while_chaos_allows() -> None:
         expected = setup.learner.network(torch.eye(run.network.first.shape[0])).numpy()
     values = np.zeros_like(run.network.target)
     all_values(run.network, values)
-    np.testing.assert_allclose(values, expected, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(values, expected, rtol=0, atol=1e-6)
 
 
 def test_the_reference_learns_on_an_environment_without_a_table() -> None:

@@ -62,6 +62,9 @@ def test_the_clean_environment_has_no_tail() -> None:
     assert np.isnan(train_gym(replace(SHORT, condition="clean")).diagnostics["tail_ratio"]).all()
 
 
+SOON = 0.1  # seconds: some checkpoints a run; one a step would take half a minute
+
+
 class Stop(Exception):
     """In the middle of a run."""
 
@@ -75,7 +78,8 @@ def test_a_run_that_is_stopped_goes_on_to_the_same_result(at: int, tmp_path: Pat
             raise Stop
 
     with pytest.raises(Stop):
-        train_gym(config, checkpoint=tmp_path, checkpoint_seconds=0.0, observe=stop)
+        train_gym(config, checkpoint=tmp_path, checkpoint_seconds=SOON, observe=stop)
+    assert any(tmp_path.iterdir())
     check_same(train_gym(config, checkpoint=tmp_path), train_gym(config))
 
 
@@ -87,7 +91,8 @@ def test_seconds_go_on_where_a_stopped_run_was(tmp_path: Path) -> None:
             raise Stop
 
     with pytest.raises(Stop):
-        train_gym(config, checkpoint=tmp_path, checkpoint_seconds=0.0, observe=stop)
+        train_gym(config, checkpoint=tmp_path, checkpoint_seconds=SOON, observe=stop)
+    assert any(tmp_path.iterdir())
     seconds = train_gym(config, checkpoint=tmp_path).diagnostics["cpu_seconds"]
     assert (np.diff(seconds) > 0).all()
 

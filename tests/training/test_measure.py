@@ -31,10 +31,11 @@ SETTINGS = {
 def test_against_plain_loops(env: str, method: str) -> None:
     config = paper_config(env, method, 1, **SETTINGS)
     run, draws = new_run(config)
+    lent = Lent(run)
     acted: list[int] = []
     replayed: list[int] = []
     for step in range(1, 901):
-        advance(Lent(run), draws, step, True)
+        advance(lent, draws, step, True)
         acted.append(int(run.memory.group[(step - 1) % config.capacity]))
         if step >= config.learning_starts:
             replayed += run.batch.groups.tolist()
@@ -115,10 +116,11 @@ def test_measuring_changes_no_byte(method: str) -> None:
     states = []
     for watch in (False, True):
         run, draws = new_run(config)
+        lent = Lent(run)
         for step in range(1, 301):
-            advance(Lent(run), draws, step, watch)
+            advance(lent, draws, step, watch)
             if watch and run.clock["paused"][0]:
                 measure(run)
-        advance(Lent(run), draws, 300, False)
+        advance(lent, draws, 300, False)
         states.append(run.network.theta.tobytes() + run.memory.entries.tree.tobytes())
     assert states[0] == states[1]

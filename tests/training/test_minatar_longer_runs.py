@@ -30,8 +30,13 @@ def session(config: MinAtarConfig) -> Session:
     return Session(config, encoder_of(config))
 
 
-@pytest.mark.parametrize("method", MINATAR_METHODS)
-@pytest.mark.parametrize("end", [180, 200, 240])
+ENDS = [(method, end) for method in MINATAR_METHODS for end in (180, 200, 240)]
+IN_SHORT = {("SAMPLE", 180), ("SAMPLE", 200), ("SAMPLE", 240), ("PER", 200), ("DDQN", 240)}
+
+
+@pytest.mark.parametrize(("method", "end"), [
+    pytest.param(*case, marks=[] if case in IN_SHORT else pytest.mark.long) for case in ENDS
+])  # fmt: skip
 def test_a_longer_run_goes_on_from_a_shorter_one_bit_for_bit(
     tmp_path: Path, method: str, end: int
 ) -> None:

@@ -350,9 +350,10 @@ def test_two_updates_a_step_are_two_updates() -> None:
     advance(Lent(run), draws, 300, False)
     assert run.clock["updates"][0] == 2 * 201
     paused, again = new_run(config)
+    lent = Lent(paused)
     for step in range(1, 301):
-        advance(Lent(paused), again, step, True)
-    advance(Lent(paused), again, 300, False)
+        advance(lent, again, step, True)
+    advance(lent, again, 300, False)
     np.testing.assert_array_equal(run.network.theta, paused.network.theta)
 
 

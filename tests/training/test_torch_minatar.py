@@ -20,6 +20,7 @@ from sibling_replay.studies.minatar.runs import minatar_config
 from sibling_replay.training.minatar import diagnostics as minatar_diagnostics
 from sibling_replay.training.minatar.config import MINATAR_METHODS, MinAtarConfig
 from support.killing import run_killed
+from support.marks import long_but_for
 
 torch = pytest.importorskip("torch")
 from sibling_replay.training.minatar.network import MinAtarNetwork  # noqa: E402
@@ -62,7 +63,9 @@ def test_initial_weights_have_torchs_law() -> None:
 
 METHODS = (*MINATAR_METHODS, "MODEL", "AVG", "AVG-g2", "RANK")
 CUTS = [(cut, method) for cut in (31, 150, 233) for method in METHODS]
-IN_SHORT = [(31, "SAMPLE"), (233, "PER"), *((150, method) for method in METHODS)]
+IN_SHORT = [
+    (31, "SAMPLE"), (233, "PER"), *((150, method) for method in ("DDQN", "MODEL", "AVG-g2", "RANK"))
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("cut", "method"), [
@@ -128,7 +131,7 @@ def test_networks_of_another_width(method: str) -> None:
         wide.load_state(*narrow.state())
 
 
-@pytest.mark.parametrize("method", ["PER", "SAMPLE"])
+@pytest.mark.parametrize("method", long_but_for(("PER", "SAMPLE"), {"SAMPLE"}))
 def test_killed_at_random_it_ends_with_the_same_bytes(tmp_path: Path, method: str) -> None:
     whole = session(small(method))
     whole.advance(SMALL["steps"])
@@ -183,7 +186,7 @@ def test_a_checkpoint_of_another_device_is_refused_and_changes_nothing() -> None
         assert len(to.buffer) == entries
 
 
-@pytest.mark.parametrize("method", MINATAR_METHODS)
+@pytest.mark.parametrize("method", long_but_for(MINATAR_METHODS, {"SAMPLE"}))
 def test_another_device_trains_alike_and_goes_on_after_a_stop(tmp_path: Path, method: str) -> None:
     """The learner of other devices adds up in another order: beginnings agree, and a run that
     stopped ends as if it had not."""
