@@ -24,6 +24,7 @@ from sibling_replay import (
 )
 from sibling_replay.replay.partition import FREE_PART, PARTS_USED
 from support.averaging import averaged
+from support.marks import long_but_for
 
 STRATEGIES = {
     "prioritized": Prioritized(normalize="buffer"),
@@ -83,7 +84,7 @@ def exercise(buffer: ReplayBuffer) -> None:
     assert ok, why
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", long_but_for(STRATEGIES, {"sample", "average-2"}))
 def test_one_wrong_number_in_each_array(name) -> None:
     """Elements of every structural array, set to each extreme that its type can hold.
 

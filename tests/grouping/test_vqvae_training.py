@@ -63,6 +63,7 @@ def test_observations_are_those_of_random_play() -> None:
     assert set(data.action.tolist()) == set(range(6))
 
 
+@pytest.mark.long
 def test_killed_at_random_it_ends_with_the_same_bytes(tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     whole.mkdir()

@@ -36,6 +36,7 @@ from sibling_replay import (
     Stratified,
 )
 from sibling_replay.testing import CheckFailed, Update, check_strategy
+from support.marks import long_but_for
 from support.scenes import add_entries, new_buffer
 
 ALPHA, EPSILON = 0.8, 1e-6
@@ -243,7 +244,12 @@ def tried(case: Case, **changes: Any) -> None:
     check_strategy(case.strategy, **stated)
 
 
-@pytest.mark.parametrize("name", CASES)
+VARIANTS = (
+    "groups by ReLo", "groups, shrunk", "groups, average of two", "residuals of two",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", long_but_for(CASES, CASES.keys() - set(VARIANTS)))
 def test_the_kit_accepts_it(name: str) -> None:
     tried(CASES[name])
 

@@ -111,6 +111,7 @@ def test_both_kinds_of_run_live_in_one_store(tmp_path: Path) -> None:
     assert store.curves_of(frame).height == 4
 
 
+@pytest.mark.long
 def test_a_job_takes_over_where_another_was_killed(tmp_path: Path) -> None:
     """Through the local backend, whose worker is killed once in mid-run."""
     torch = pytest.importorskip("torch")

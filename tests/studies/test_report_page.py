@@ -58,6 +58,7 @@ def test_plot_numbers_are_short_and_never_nan():
     assert data == '[0.333333,null,null,7,{"x":[3.33333e-10]}]'
 
 
+@pytest.mark.long
 def test_same_runs_same_bytes_and_no_stale_files(tmp_path, report, frames):
     first = build.write(report, tmp_path / "a")
     again = build.write(build.build(frames, report.command), tmp_path / "b")

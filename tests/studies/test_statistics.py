@@ -72,6 +72,7 @@ def test_the_bootstrap_is_stratified_by_task():
     assert estimate.low == estimate.value == estimate.high == 15.0
 
 
+@pytest.mark.long
 def test_the_bootstrap_interval_covers_as_often_as_it_says():
     """Of the mean of the middle half of normal scores; 400 data sets, 30 runs each. The share that
     covers 0 is binomial around 0.95 less what percentile intervals lose at n = 30 (about 0.02)."""

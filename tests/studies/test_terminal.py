@@ -17,6 +17,7 @@ import tomllib
 from diagnose_kit import small_columns
 
 from sibling_replay import terminal
+from support.marks import long_but_for
 from support.studies import study
 
 ROOT = Path(__file__).parents[2]
@@ -64,7 +65,7 @@ def test_encodings_without_a_character_get_a_stand_in():
     assert terminal.encodable("1 ± 2 █", "utf-8") == "1 ± 2 █"
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.parametrize("encoding", long_but_for(("ascii", "latin-1"), {"ascii"}))
 def test_every_encoding_shows_tables_help_and_diagnosis(encoding, tmp_path):
     env = {**os.environ, "PYTHONIOENCODING": encoding}
     table = command(*EXACT, env=env)

@@ -42,7 +42,8 @@ SETTINGS: dict[str, Any] = {
     "eval_episodes": 5,
 }
 
-# Every method and every environment, in the suite that is run all the time; every pair in the long.
+# Every method and every environment for a thousand steps (the buffer holds 700) in the suite that
+# is run all the time; every pair for 2,100 in the long.
 SHORT = {
     ("DDQN", "OutlierBandit"),
     ("PER", "FrozenLake-H100/H300"),
@@ -61,9 +62,12 @@ SHORT = {
 # Rivals whose draws are by slot. (Draws by group go by the order of groups, which is not the same.)
 RIVALS = ("RANK", "LAP", "RELO", "CER", "AGE", "CV")
 PAIRS = [
-    pytest.param(method, env, marks=[] if (method, env) in SHORT else [pytest.mark.long])
-    for method in (*METHODS, *RIVALS)
-    for env in ENVIRONMENTS
+    *(pytest.param(*pair, 1_000, marks=[]) for pair in sorted(SHORT)),
+    *(
+        pytest.param(method, env, SETTINGS["steps"], marks=pytest.mark.long)
+        for method in (*METHODS, *RIVALS)
+        for env in ENVIRONMENTS
+    ),
 ]
 
 
@@ -84,10 +88,11 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize(("method", "env"), PAIRS)
-def test_same_actions_same_slots_same_values(method: str, env: str) -> None:
+@pytest.mark.parametrize(("method", "env", "steps"), PAIRS)
+def test_same_actions_same_slots_same_values(method: str, env: str, steps: int) -> None:
     alpha = {"CV": 0.0}.get(method, 0.6)
-    walk_side_by_side(paper_config(env, method, seed=3, alpha=alpha, **SETTINGS))
+    settings = {**SETTINGS, "steps": steps}
+    walk_side_by_side(paper_config(env, method, seed=3, alpha=alpha, **settings))
 
 
 N_STEP = [
@@ -102,7 +107,7 @@ N_STEP = [
 
 @pytest.mark.parametrize(
     ("method", "env", "n_steps"),
-    [pytest.param(*each, marks=[pytest.mark.long] * (at > 2)) for at, each in enumerate(N_STEP)],
+    [pytest.param(*each, marks=[pytest.mark.long] * (at > 1)) for at, each in enumerate(N_STEP)],
 )
 def test_same_with_outcomes_of_several_steps(method: str, env: str, n_steps: int) -> None:
     walk_side_by_side(paper_config(env, method, seed=4, n_steps=n_steps, **SETTINGS))

@@ -31,7 +31,7 @@ def session(config: MinAtarConfig) -> Session:
 
 
 ENDS = [(method, end) for method in MINATAR_METHODS for end in (180, 200, 240)]
-IN_SHORT = {("SAMPLE", 180), ("SAMPLE", 200), ("SAMPLE", 240), ("PER", 200), ("DDQN", 240)}
+IN_SHORT = {("SAMPLE", 200), ("PER", 240)}
 
 
 @pytest.mark.parametrize(("method", "end"), [

@@ -64,7 +64,7 @@ def test_initial_weights_have_torchs_law() -> None:
 METHODS = (*MINATAR_METHODS, "MODEL", "AVG", "AVG-g2", "RANK")
 CUTS = [(cut, method) for cut in (31, 150, 233) for method in METHODS]
 IN_SHORT = [
-    (31, "SAMPLE"), (233, "PER"), *((150, method) for method in ("DDQN", "MODEL", "AVG-g2", "RANK"))
+    (31, "SAMPLE"), (233, "PER"), (150, "DDQN"), (150, "MODEL"), (150, "AVG-g2"), (150, "RANK")
 ]  # fmt: skip
 
 
