@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -11,6 +13,8 @@ import numpy as np
 import pytest
 
 from sibling_replay import Combined, LaBER, ReplayBuffer, SiblingSample, Uniform
+from sibling_replay.checkpoint import RollingCheckpoint
+from sibling_replay.training import dqn
 from sibling_replay.training.gym_config import GymConfig
 from sibling_replay.training.gym_run import train_gym
 from sibling_replay.training.replay_measures import purity, replay_measures
@@ -62,37 +66,42 @@ def test_the_clean_environment_has_no_tail() -> None:
     assert np.isnan(train_gym(replace(SHORT, condition="clean")).diagnostics["tail_ratio"]).all()
 
 
-SOON = 0.1  # seconds: some checkpoints a run; one a step would take half a minute
-
-
 class Stop(Exception):
     """In the middle of a run."""
 
 
-@pytest.mark.parametrize("at", [500, 1_000])
-def test_a_run_that_is_stopped_goes_on_to_the_same_result(at: int, tmp_path: Path) -> None:
-    config = replace(SHORT, steps=1_500)
+@pytest.fixture
+def a_second_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock by which checkpoints are written goes by looks at it, one a step."""
+    seconds = itertools.count()
+    monkeypatch.setattr(dqn, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+
+
+def stopped(config: GymConfig, at: int, checkpoint: Path) -> None:
+    """Begin a run, with a checkpoint every 90 seconds, and stop it at a step."""
 
     def stop(model: Any) -> None:
         if model.steps == at:
             raise Stop
 
     with pytest.raises(Stop):
-        train_gym(config, checkpoint=tmp_path, checkpoint_seconds=SOON, observe=stop)
-    assert any(tmp_path.iterdir())
+        train_gym(config, checkpoint=checkpoint, checkpoint_seconds=90.0, observe=stop)
+    kept = RollingCheckpoint(checkpoint).load()
+    assert kept is not None and at - 100 < kept[0]["steps"] < at
+
+
+@pytest.mark.usefixtures("a_second_a_look")
+@pytest.mark.parametrize("at", [500, 1_000])
+def test_a_run_that_is_stopped_goes_on_to_the_same_result(at: int, tmp_path: Path) -> None:
+    config = replace(SHORT, steps=1_500)
+    stopped(config, at, tmp_path)
     check_same(train_gym(config, checkpoint=tmp_path), train_gym(config))
 
 
+@pytest.mark.usefixtures("a_second_a_look")
 def test_seconds_go_on_where_a_stopped_run_was(tmp_path: Path) -> None:
     config = replace(SHORT, steps=1_500, timed=True)
-
-    def stop(model: Any) -> None:
-        if model.steps == 1_000:
-            raise Stop
-
-    with pytest.raises(Stop):
-        train_gym(config, checkpoint=tmp_path, checkpoint_seconds=SOON, observe=stop)
-    assert any(tmp_path.iterdir())
+    stopped(config, 1_000, tmp_path)
     seconds = train_gym(config, checkpoint=tmp_path).diagnostics["cpu_seconds"]
     assert (np.diff(seconds) > 0).all()
 
