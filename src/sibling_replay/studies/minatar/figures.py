@@ -80,8 +80,8 @@ def _mark(runs: pl.DataFrame, method: str, name: str) -> Mark | None:
 
 def late_action_l1(runs: pl.DataFrame) -> list[float]:
     """The distance between late-window averages of cumulative behaviour and replay frequencies, a
-    run each. Rows of before these were recorded have the mean of the windows' distances, which is
-    more where a difference changes its sign."""
+    run each. Older rows do not have these averages: theirs is the mean of the windows' distances,
+    which is larger where a difference changes its sign."""
     gaps = [name for name in runs.columns if name.startswith(DIAGNOSTIC + ACTION_GAP)]
     found = []
     for run in runs.iter_slices(1):
