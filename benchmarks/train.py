@@ -58,6 +58,7 @@ SAMPLE_OVER_PER = 1.3
 OVER_PER = 2.5  # of every contender of the bench, but for those that do more by their rule:
 BY_NATURE = {
     "DDQN-2updates": "two updates a step",
+    "AVG": "refreshes every sibling that a mean is made of, as in the paper",
     "LABER": "values and targets of four times the batch",
 }
 

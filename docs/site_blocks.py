@@ -10,6 +10,9 @@ A page has a place for it, `<!-- NAME -->` and `<!-- /NAME -->` on lines of thei
     file: PATH        a Markdown file of the repository
     source: PATH      a Python file of the repository, to be opened by a click
     any other         a block of `write_results.py`, as in the README
+
+What stands between `<!-- on GitHub -->` and `<!-- /on GitHub -->` is left out: there readers see
+the sources of pages, without what the blocks bring.
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ from sibling_replay.studies.study import Source
 from sibling_replay.studies.tabular import RunNeeds
 
 ROOT = Path(__file__).parent.parent
+AWAY = re.compile(r"^<!-- on GitHub -->\n.*?^<!-- /on GitHub -->\n+", re.M | re.S)
 PLACE = re.compile(r"^<!-- (?P<name>[^/\n][^\n]*?) -->\n<!-- /(?P=name) -->$", re.M)
 FIGURES = "figures"  # of the site
 DPI = 150
@@ -50,6 +54,7 @@ def names_in(text: str) -> list[str]:
 
 def filled(text: str, up: str = "") -> str:
     """A page with its blocks; `up` leads from its folder to the site's root."""
+    text = AWAY.sub("", text)  # what a reader of the sources is told
     return PLACE.sub(lambda found: block(found["name"], up), text)
 
 
@@ -93,7 +98,8 @@ def not_run(command: str) -> str:
 def report_block(name: str, up: str) -> str:
     """A table or figure with its title and caption, and what it still lacks."""
     made = artefact_of(entries()[name], all_frames())
-    parts = [f"**{made.entry.title}.** {made.entry.caption}"]
+    end = "" if made.entry.title.endswith("?") else "."
+    parts = [f"**{made.entry.title}{end}** {made.entry.caption}"]
     if made.figure is not None:
         parts.append(f"![{made.entry.title}]({up}{FIGURES}/{name}.png)")
     if made.table is not None:

@@ -141,7 +141,6 @@ if __name__ == "__main__":
         key=parse_key(args.key) if args.key else "default",
         seed=args.seed,
     )
-    print(f"{run_name}: at first use the replay kernels are compiled, half a minute", flush=True)
 
     def tensor(array: np.ndarray) -> torch.Tensor:
         return torch.as_tensor(array, device=device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from unittest import mock
@@ -17,10 +18,13 @@ from sibling_replay.studies.keys import declared as keys_declared
 from sibling_replay.studies.keys import tables as keys_tables
 from sibling_replay.studies.minatar import tables as minatar_tables
 from sibling_replay.studies.minatar.encoders import no_support
+from sibling_replay.studies.rivals import networks
+from sibling_replay.studies.rivals import tables as rivals_tables
 from sibling_replay.studies.study import Source
 from support.minatar_frames import encoder_row, row, scored, stack
 
 ROOT = Path(__file__).parent.parent
+INTERVAL = re.compile(r"[+−]\d+\.\d+ \[[+−]\d+\.\d+, [+−]\d+\.\d+\]")  # as tables have them
 sys.path.insert(0, str(ROOT / "docs"))
 
 import site_blocks  # noqa: E402
@@ -100,6 +104,23 @@ def test_differences_in_sentences_are_those_of_the_papers_runs() -> None:
     for other in ("PER", "DDQN"):
         gap = paired_interval(auc["SAMPLE"] - auc[other], 1)
         assert f"{gap.value:+.1f} [{gap.low:+.1f}, {gap.high:+.1f}]" in page
+
+
+def test_gains_in_sentences_are_those_of_the_bench() -> None:
+    """Every interval of *Which replay?*, and of the sentences on the bench elsewhere."""
+    frame = store.load_runs(ROOT / "results" / "rivals.parquet")
+    rows = [row for part in (rivals_tables.advice_rows, rivals_tables.verdict_rows,
+                             rivals_tables.pair_rows) for row in part(frame)]  # fmt: skip
+    rows += networks.rows(store.load_runs(ROOT / "results" / "rivals-networks.parquet"))
+    known = {found for row in rows for found in INTERVAL.findall(row["ours"])}
+    told = (ROOT / "docs/which.md").read_text()
+    for page in ("README.md", "docs/understand/when.md"):
+        told += next(
+            line for line in (ROOT / page).read_text().splitlines()
+            if "he bench](" in line and INTERVAL.search(line.partition("he bench](")[2])
+        ).partition("he bench](")[2]  # fmt: skip
+    said = INTERVAL.findall(told)
+    assert len(said) > 12 and set(said) <= known, set(said) - known
 
 
 def test_minatar_is_written_as_far_as_there_are_results(tmp_path: Path) -> None:

@@ -1,19 +1,23 @@
 """A study of one's own, in one file: does a larger buffer help PER or SAMPLE?
 
-    PYTHONPATH=examples/studies python -m sibling_replay reproduce capacity
+    python examples/studies/capacity.py
 
-finds it if a package announces it (`[project.entry-points."sibling_replay.studies"]`, `capacity =
-"capacity:STUDY"`). In a script, `sibling_replay.studies.register_study(STUDY)` does the same.
+A package that announces it (`[project.entry-points."sibling_replay.studies"]`, `capacity =
+"capacity:STUDY"`) makes it known to `sibling-replay reproduce capacity` and the other commands.
 """
 
 from __future__ import annotations
 
+import sys
+
 import polars as pl
 
+from sibling_replay import cli
 from sibling_replay.artefacts.entries import FigureEntry, Section
 from sibling_replay.artefacts.panels import Figure, Mark, PointPanel
 from sibling_replay.artefacts.seeds import runs_of
 from sibling_replay.running.runs import Run, select
+from sibling_replay.studies import register_study
 from sibling_replay.studies.study import Choice, chosen_run
 from sibling_replay.studies.tabular import RunNeeds, TabularStudy
 from sibling_replay.training.config import paper_config
@@ -57,3 +61,7 @@ class CapacityStudy(TabularStudy):
 
 
 STUDY = CapacityStudy()
+
+if __name__ == "__main__":  # not in workers, which import this file, too
+    register_study(STUDY)
+    cli.main(sys.argv[1:] or ["reproduce", "capacity"])

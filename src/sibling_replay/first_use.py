@@ -18,7 +18,7 @@ from numba.core import event
 PATIENCE = 2.0  # seconds of compiling before a word
 QUIET = "SIBLING_REPLAY_QUIET"
 LINE = (
-    "sibling-replay: compiling its kernels, once on this machine (some 10 s for a buffer, half "
+    "sibling-replay: compiling kernels not used here before (some 10 s for a buffer, half "
     'a minute for a trainer; "sibling-replay warm-up" does it ahead)\n'
 )
 

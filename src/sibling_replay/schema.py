@@ -52,16 +52,13 @@ def fields_of_env(env: gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]) 
         action_space = getattr(env, "single_action_space", env.action_space)
     except AttributeError as error:
         raise TypeError(f"expected a Gymnasium environment, not {env!r}") from error
-    obs = field_of_space(obs_space, "observation")
-    action = field_of_space(action_space, "action")
+    obs = _bounded(field_of_space(obs_space, "observation"), obs_space)
+    action = _bounded(field_of_space(action_space, "action"), action_space)
     if isinstance(action, Parts):
         raise TypeError(
             f"action: a {type(action_space).__name__} space is of several parts, and an action "
             f"must be one array: flatten it by a wrapper of the environment"
         )
-    if isinstance(action_space, spaces.Discrete):
-        low = int(action_space.start)
-        action = Field(action.dtype, bounds=(low, low + int(action_space.n) - 1))
     return {
         "obs": obs,
         "action": action,
@@ -70,6 +67,14 @@ def fields_of_env(env: gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]) 
         "terminated": Field(np.dtype(np.bool_)),
         "truncated": Field(np.dtype(np.bool_)),
     }
+
+
+def _bounded(field: Field, space: gym.Space[Any]) -> Field:
+    """Numbers that a Discrete space does not have are no states or actions of it."""
+    if not isinstance(space, spaces.Discrete):
+        return field
+    low = int(space.start)
+    return Field(field.dtype, bounds=(low, low + int(space.n) - 1))
 
 
 def check_fields(fields: Mapping[str, Field]) -> dict[str, Field]:

@@ -239,7 +239,8 @@ class Staging:
             raise TypeError(
                 'a buffer with key="given" needs a group for every transition'
                 if self._key == "given"
-                else f'group was given, but the key of this buffer is {self._key!r}, not "given"'
+                else "group was given, but this buffer makes its groups itself: "
+                'key="given" takes them'
             )
         if group is not None:
             return (*values, group)
@@ -276,6 +277,8 @@ def converted(field: Field, label: str, value: Any) -> NDArray[Any]:
         array = np.asarray(value)
     except Exception as error:  # whatever the caller's object raises on the way to an array
         raise ValueError(f"{label}: cannot be read as an array: {error}") from error
+    if field.bounds is not None and label != "action" and array.dtype.kind == "b":
+        raise TypeError(f"{label}: expected a whole number, got the truth value {value!r}")
     if array.dtype != field.dtype:
         array = _cast(array, field, label)
     if field.bounds is not None:

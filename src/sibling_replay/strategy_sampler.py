@@ -143,7 +143,10 @@ class StrategySampler(ABC):
         them and why. Where nearly every entry is alone, or nearly all are in one group, the sibling
         strategies correct nothing."""
         if not self._memory.grouped:
-            raise ValueError("this buffer keeps no groups")
+            raise ValueError(
+                f"{self.strategy.name} draws without groups, so this buffer keeps none: make it "
+                'with a key, such as key="exact"'
+            )
         groups = self._memory.index.items[0, self._memory.live_slots]
         return support_of_groups(groups, *self._words_of_key())
 

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 from chromium import EVERY, NARROW, WIDE, Reader, brightness
 
+from sibling_replay.artefacts.panels import HeatPanel
 from sibling_replay.envs import GAMES
 from sibling_replay.grouping.vqvae.files import paper_codes
 from sibling_replay.report import build
@@ -87,8 +88,10 @@ def test_every_plot_is_drawn(readers, report, how):
         })"""
     )
     assert len(sizes) == len(panels) > 0
-    for width, height, marks in sizes:
-        assert 180 < width <= how[0] and 200 < height < 400 and marks > 0
+    for panel, (width, height, marks) in zip(panels, sizes, strict=True):
+        assert 180 < width <= how[0] and 200 < height and marks > 0
+        rows = len(panel.cells) if isinstance(panel, HeatPanel) else 0
+        assert height < 400 or height < 30 * rows, "a row of a grid needs a line"
 
 
 @pytest.mark.parametrize("how", EVERY)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from buffer_kit import (
@@ -24,6 +25,27 @@ from sibling_replay import (
 
 GOOD = (0, 1, 0.5, 2, False, True)
 NAMES = ("obs", "action", "reward", "next_obs", "terminated", "truncated")
+
+
+def test_numbers_that_a_discrete_space_does_not_have_are_no_states() -> None:
+    """Of one transition and of several; and a truth value is none: done and next_obs are easily
+    swapped."""
+    buffer = ReplayBuffer.for_env(gym.make("FrozenLake-v1"), 10, SiblingSample(), seed=0)
+    buffer.add(15, 3, 0.0, 0, False, False)
+    before = snapshot(buffer)
+    for place, name in ((0, "obs"), (3, "next_obs")):
+        for value, message in (
+            (16, r"16 is not in Discrete\(16\)"),
+            (-1, "-1 is not in"),
+            (False, "expected a whole number, got the truth value False"),
+        ):
+            values: list[Any] = [1, 1, 0.0, 2, False, False]
+            values[place] = value
+            with pytest.raises((TypeError, ValueError), match=f"^{name}: {message}"):
+                buffer.add(*values)
+            with pytest.raises((TypeError, ValueError), match=f"^{name}: .*{value}"):
+                buffer.extend(*([each] for each in values))
+    assert not differences(before, snapshot(buffer))
 
 
 # ---------------------------------------------------------------------------- transitions

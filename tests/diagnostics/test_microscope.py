@@ -9,7 +9,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from sibling_replay import Field, KeyMap, ReplayBuffer, SiblingSample
+from sibling_replay import Field, KeyMap, Prioritized, ReplayBuffer, SiblingSample
 from sibling_replay.diagnostics import (
     Findings,
     effective_sample_size,
@@ -302,6 +302,14 @@ def test_the_expected_ess_counts_whatever_the_number_of_weights():
     exact = p @ (1 + 2 * np.outer(w, w) / (w[:, None] ** 2 + w**2)) @ p
     assert expected_ess(w, p, 2) == pytest.approx(exact, rel=1e-6)
     assert expected_ess(np.full(9, 3.0), np.ones(9), 1_000) == pytest.approx(1_000)
+
+
+def test_an_empty_buffer_is_told():
+    fields = {name: Field(np.dtype(np.int64)) for name in ("obs", "action", "next_obs")}
+    fields |= {"reward": Field(np.dtype(np.float32))}
+    fields |= {name: Field(np.dtype(np.bool_)) for name in ("terminated", "truncated")}
+    with pytest.raises(ValueError, match="the buffer is empty"):
+        examine(ReplayBuffer(fields, 4, Prioritized()))
 
 
 def test_what_cannot_be_measured_is_refused():

@@ -93,7 +93,7 @@ def test_short_names_are_ours() -> None:
 
 
 def test_dqn_takes_a_text() -> None:
-    model = DQN("CartPole-v1,max_episode_steps=7,reward_noise=gauss-1", seed=0)
+    model = DQN("CartPole-v1,max_episode_steps=7,reward_noise=gauss-1", seed=0, learning_starts=30)
     model.learn(40)
     assert model.episodes >= 5
     returns = model.evaluate(3)

@@ -134,7 +134,10 @@ def test_what_users_give_becomes_a_map() -> None:
     with pytest.raises(ValueError, match="SiblingSample needs groups: give it a key"):
         new(None)
     for wrong in ("exactly", 3, {}, ["exact"]):
-        with pytest.raises(ValueError, match='key must be "exact", "given", a KeyMap, a function'):
+        with pytest.raises(
+            ValueError,
+            match='key must be "exact", "given", a KeyMap such as Auto\\(\\), a function',
+        ):
             new(wrong)
     with pytest.raises(TypeError, match="key is the class Cells: give a map that was made of it"):
         new(Cells)

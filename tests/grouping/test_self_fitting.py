@@ -345,7 +345,7 @@ def test_an_unfitted_map_can_be_given_to_rekey() -> None:
     plain = new(Grid(2), Prioritized())
     plain.extend(*transitions(2_000))
     assert plain.support().groups == 32
-    with pytest.raises(ValueError, match="keeps no groups"):
+    with pytest.raises(ValueError, match="so this buffer keeps none"):
         new(None, Prioritized()).support()
 
 

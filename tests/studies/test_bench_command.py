@@ -9,11 +9,13 @@ import numpy as np
 import polars as pl
 import pytest
 
+from sibling_replay.running import store
 from sibling_replay.studies.rivals.declared import BY_NAME
 from sibling_replay.studies.rivals.shortlist import bench_rows, bench_run
 from sibling_replay.training.config import TabularConfig
 from sibling_replay.training.gym_config import GymConfig
 from support.command import run
+from support.own_strategy import STRATEGY
 
 
 def bench(*arguments: str) -> int:
@@ -40,6 +42,20 @@ def test_it_runs_says_how_long_and_goes_on(tmp_path: Path, capsys) -> None:
     assert "made by `sibling-replay bench`" in capsys.readouterr().err
 
 
+def test_a_strategy_of_ones_own_beside_the_built_in_ones(tmp_path, capsys, monkeypatch) -> None:
+    """Where there is a table, whose trainer takes built-in ones, all are trained by DQN then."""
+    (tmp_path / "own_bench.py").write_text(STRATEGY.replace('"newest"', '"newest of the bench"'))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    shared = ("--env", "FrozenLake-v1", "--steps", "2000", "--seeds", "2", "--yes")
+    assert bench(*shared, "--method", "DDQN", "own_bench:Newest", "--runs", "runs") == 0
+    said = capsys.readouterr().out
+    assert "4 done, 0 already there, 0 failed" in said and "your own" in said
+    kinds = {row["kind"][0] for row in store.each_run(tmp_path / "runs", ["bench"])}
+    assert kinds == {GymConfig.kind}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -50,6 +66,10 @@ def test_it_runs_says_how_long_and_goes_on(tmp_path: Path, capsys) -> None:
         (("--env", "Chain", "--key", "grid:4"), "groups of Chain are exact"),
         (("--env", "Nowhere-v0"), "Nowhere-v0"),
         (("--env", "Chain", "--steps", "1500"), "add --yes to begin"),
+        (("--env", "Chain", "--steps", "900", "--yes"), "before the first update"),
+        (("--env", "CartPole-v1", "--steps", "1000", "--yes"), "too few for a curve"),
+        (("--env", "Pendulum-v1", "--yes"), "Pendulum-v1: DQN chooses among Discrete actions"),
+        (("--env", "Chain", "--method", "PER", "nowhere:Mine"), "no strategy is found"),
     ],
 )
 def test_wrong_use_is_told(
@@ -79,7 +99,10 @@ def test_rows_say_what_is_shown_and_what_is_not() -> None:
          "auc_return": 10.0 + seed - 2.0 * (name == "PER") + 0.1 * rng.normal()}
         for seed in range(6) for name in ("DDQN", "PER", "CV")
     ]  # fmt: skip
-    found = {row["contender"]: row for row in bench_rows(pl.DataFrame(rows), ("DDQN", "PER", "CV"))}
+    found = {
+        row["contender"]: row
+        for row in bench_rows(pl.DataFrame(rows), [BY_NAME[name] for name in ("DDQN", "PER", "CV")])
+    }
     assert found["PER"]["shown"] == "below" and found["CV"]["shown"] == "not shown"
     gap = float(found["PER"]["minus DDQN"].split()[0])
     assert gap == pytest.approx(-2.0, abs=0.2) and "shown" not in found["DDQN"]

@@ -146,23 +146,26 @@ def test_runs_of_ones_own_are_listed_and_compared(tmp_path, capsys, faked):
     assert run("status", "train", *out) == 0
     assert capsys.readouterr().out == f"train: no runs of your own in {tmp_path}\n"
     assert run("table", "train", *out) == 1
-    assert "no finished runs below" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "no finished runs below" in said and "`collect train --back`" in said
     for seed in ("0", "7"):
         own = ("--method", "PER", "--seed", seed, "--alpha", "0.3", "--gamma", "0.9")
         assert run("train", "--env", "TwoChains", *own, *out) == 0
     assert run("train", "--env", "TwoChains", "--method", "SAMPLE", *out) == 0
-    assert run("train", "--env", "FrozenLake-v1", "--method", "DDQN", "--steps", "999", *out) == 0
+    assert run("train", "--env", "FrozenLake-v1", "--method", "DDQN", "--steps", "5999", *out) == 0
     capsys.readouterr()
 
     assert run("status", "train", *out) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"train: 4 runs of your own in {tmp_path}",
-        "  FrozenLake-v1          DDQN    steps=999; seed 0",
+        "  FrozenLake-v1          DDQN    steps=5999; seed 0",
         "  TwoChains              SAMPLE  as the paper; seed 0",
         "  TwoChains              PER     gamma=0.9, alpha=0.3; seed 0, 7",
     ]
     assert run("status", "all", *out) == 0
-    assert "train: 4 runs of your own" in capsys.readouterr().out
+    said = capsys.readouterr().out.splitlines()
+    assert f"train: 4 runs of your own in {tmp_path}" in said
+    assert not any(line.startswith(" ") for line in said), "of all studies a line each"
 
     assert run("table", "train", *out) == 0
     said = capsys.readouterr().out

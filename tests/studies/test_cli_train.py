@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+
+import pytest
+
 from sibling_replay.running import store
 from support.command import run
+from support.own_strategy import STRATEGY
 
-STRATEGY = """
-from dataclasses import dataclass
-
-import numpy as np
-
-from sibling_replay import Draw, Law, Needs, Strategy
-
-
-@dataclass(frozen=True, kw_only=True)
-class Newest(Strategy):
-    \"\"\"The newest half, uniformly.\"\"\"
-
-    name = "newest"
-    needs = Needs()
-
-    def draw(self, view, size, stream, beta):
-        place = (stream.take(size) * view.size).astype(np.int64)
-        return Draw(slots=view.slots[place])
-
-    def refresh(self, view, draw, td_errors, signals):
-        return None
-
-    def law(self, view, size):
-        each = np.full(view.size, 1.0 / view.size)
-        return Law(each, each, each)
-"""
 ENVIRONMENT = """
 import gymnasium as gym
 from gymnasium.envs.classic_control import CartPoleEnv
@@ -55,6 +34,53 @@ def test_environments_and_strategies_of_ones_own_by_module(tmp_path, capsys, mon
     assert row["updates"][0] == 501 and row["final_return"][0] > 5.0
     assert run("table", "train", "--runs", "runs") == 0
     assert "steps=1500, hidden_layers=8-8" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("FrozenLake-v1", "--steps", "4999"),
+            "4,999 steps end before the first update, which follow",
+        ),
+        (
+            ("CartPole-v1", "--steps", "1100", "--learning-starts", "1101"),
+            "1,100 steps end before the",
+        ),
+        (("CartPole-v1", "--steps", "1000"), "too few for a curve: evaluations come every 1,000"),
+    ],
+)
+def test_a_run_that_would_learn_nothing_is_refused(arguments, message, tmp_path, capsys):
+    assert run("train", "--method", "PER", "--env", *arguments, "--runs", str(tmp_path)) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_a_misspelt_environment_is_guessed(tmp_path, capsys):
+    assert run("train", "--method", "PER", "--env", "PortalBrige", "--runs", str(tmp_path)) == 2
+    assert "(did you mean PortalBridge" in capsys.readouterr().err
+
+
+def test_schedules_longer_than_a_run_are_told(tmp_path, capsys):
+    out = ("--runs", str(tmp_path))
+    assert run("train", "--env", "TwoChains", "--method", "PER", "--steps", "1200", *out) == 0
+    said = capsys.readouterr().out
+    assert "epsilon_decay_steps is 50,000, past the last step of this run" in said
+    assert "beta_updates is 100,000, past the last update of this run" in said
+
+
+def test_a_strategy_has_one_name_in_ids(tmp_path, capsys):
+    for name in ("siblingsample", "SAMPLE"):
+        some = ("--env", "OutlierBandit", "--method", name, "--steps", "800")
+        assert run("train", *some, "--runs", str(tmp_path)) == 0
+    assert "0 done, 1 already there" in capsys.readouterr().out
+
+
+def test_the_version(capsys):
+    assert run("--version") == 0
+    assert capsys.readouterr().out.startswith(
+        f"sibling-replay {version('sibling-replay')}, Python 3"
+    )
 
 
 def test_runs_with_and_without_a_table_stand_in_one_list(tmp_path, capsys):

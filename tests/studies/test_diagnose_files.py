@@ -209,7 +209,7 @@ def test_transitions_are_grouped_by_the_key_map_of_a_file(tmp_path, capsys):
         read_transitions(path, Reading(key=encoder, group_by=("obs",)))
     with pytest.raises(BadFile, match=r"Seaquest\.npz makes no groups of .*10x10x10 cells"):
         read_transitions(path, Reading(key=shipped_encoder("Seaquest")))
-    with pytest.raises(BadFile, match=r"--key .*nowhere\.npz makes no groups of .*No such file"):
+    with pytest.raises(BadFile, match=r"--key .*nowhere\.npz: there is no such file"):
         read_transitions(path, Reading(key=tmp_path / "nowhere.npz"))
     with pytest.raises(BadFile, match=r"minatar\.npz makes no groups of .*complete encoder file"):
         read_transitions(path, Reading(key=path))

@@ -141,7 +141,7 @@ def test_words_that_make_no_map_are_refused(tmp_path, capsys):
         ("grid:x", "makes no groups of .*key 'grid:x'"),
         ("grid:0", "bins must be a whole number from 1"),
         ("exact:3", "unknown key 'exact:3': choose auto"),
-        ("gird:4", r"--key gird:4 makes no groups of .*No such file"),
+        ("gird:4", r"--key gird:4: there is no such file .* none of the words auto, exact, grid"),
     ]:
         assert run("diagnose", path, "--key", word) == 2
         assert re.search(message, re.sub(r"\s+", " ", capsys.readouterr().err)), word

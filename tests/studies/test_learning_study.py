@@ -50,7 +50,9 @@ def test_the_table_has_the_first_evaluation_at_the_threshold() -> None:
 
 
 def test_a_run_that_is_timed_says_how_long_it_trained() -> None:
-    run = STUDY.runs(Choice(settings={"steps": 700, "eval_every_steps": 300}, seeds=(3,)))[1]
+    run = STUDY.runs(
+        Choice(settings={"steps": 700, "eval_every_steps": 300, "learning_starts": 300}, seeds=(3,))
+    )[1]
     assert isinstance(run.config, GymConfig) and run.config.learner == "compiled"
     result = train_gym(run.config)
     seconds = result.diagnostics["cpu_seconds"]

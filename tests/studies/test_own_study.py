@@ -57,6 +57,11 @@ def test_a_file_of_another_package_is_in_every_command(tmp_path: Path, announced
     assert frame["run"].n_unique() == 8 and {"eval_step", "eval_return"} <= set(frame.columns)
     assert "capacity: 8 rows from" in command("report", "--runs", runs, "--out", "report")
     assert "The size of the buffer" in (tmp_path / "report" / "index.html").read_text()
+    alone = subprocess.run(
+        [sys.executable, ROOT / "examples" / "studies" / "capacity.py", "status", "capacity"],
+        capture_output=True, text=True, check=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert "capacity: 8 of 8 runs done" in alone.stdout
     assert (tmp_path / "report" / "figures" / "capacity.pdf").exists()
 
     # settings of one's own stand beside it, under their names

@@ -9,7 +9,8 @@ import pytest
 from sibling_replay.running import store
 from sibling_replay.running.runs import Run
 from sibling_replay.studies import study_named
-from sibling_replay.studies.rivals.networks import CONTENDERS, GRAINS, rows
+from sibling_replay.studies.rivals import tables
+from sibling_replay.studies.rivals.networks import CONTENDERS, GRAINS, network_advice, rows
 from sibling_replay.studies.study import Choice
 from sibling_replay.training.gym_config import GymConfig
 from sibling_replay.training.results import RunResult
@@ -57,6 +58,32 @@ def test_its_table() -> None:
     )  # of half a run: the curve begins there
     assert cells["Acrobot-v1, clean", "AVG-uniform", "purity"] == "0.750"
     assert ("Acrobot-v1, clean", "DDQN", "purity") not in cells
+
+
+def test_its_part_of_the_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Per condition, once every contender is there with every seed: PER gains in both environments
+    under the tail; SAMPLE in one alone, which is not enough."""
+    monkeypatch.setattr("sibling_replay.artefacts.gains.RESAMPLES", 2_000)
+    found = []
+    for run in study_named("rivals-networks").declared:
+        config, contender = run.config, run.id.split("/")[3]
+        assert isinstance(config, GymConfig)
+        noise = np.random.default_rng([*run.id.encode()]).normal()
+        gain = {"PER": 2.0, "SAMPLE": 9.0 if config.env == "CartPole-v1" else -0.5}.get(contender)
+        shared = config.seed % 10 + (0.1 * noise if contender != "DDQN" else 0.0)
+        score = shared + (gain or 0.0) * (config.condition == "mp-tail")
+        found.append({"run": run.id, "env": config.env, "seed": config.seed,
+                      "condition": config.condition, "auc_return": score})  # fmt: skip
+    frame = pl.DataFrame(found)
+    tail, clean = network_advice(frame)
+    assert tail.contender == "PER" and tail.better == ("PER",)
+    assert clean.better == ()
+    told = tables.advice_rows(pl.DataFrame(schema=frame.schema), frame)
+    said = {r["situation"]: r["ours"] for r in told if r["metric"] == "use"}
+    first, second = said.values()
+    assert first == "PER" and second.startswith("DDQN (largest: ")
+    assert all("approximate groups" in situation for situation in said)
+    assert network_advice(frame[:-1]) == [tail], "one run is missing of the clean condition"
 
 
 def row(run: Run) -> pl.DataFrame:

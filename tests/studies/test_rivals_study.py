@@ -246,6 +246,10 @@ def test_tables_and_figures_of_known_rows(
     assert cells["PER", "tilt"] == "0.100" and cells["PER", "value error / DDQN's"] == "1.00"
     said = {(r["situation"], r["metric"]): r["ours"] for r in tables.advice_rows(found)}
     assert said["deterministic", "use"].startswith("DDQN (largest: ")
+    pairs = {(r["pair"], r["metric"]): r["ours"] for r in tables.pair_rows(found)}
+    assert {pair for pair, _ in pairs} == {f"{a} minus {b}" for a, b in tables.PAIRS}
+    assert pairs["AVG-uniform minus AVG", "deterministic"].endswith(", 0 of 2")
+    assert pairs["AVG-uniform minus AVG", "rare, large outcomes"].startswith("+")
     heat = tables.grid(found)
     assert heat is not None and len(heat.panels[0].cells) == len(CONTENDERS) - 1  # type: ignore[union-attr]
     curves = tables.profiles(found)
@@ -275,6 +279,7 @@ def test_what_is_not_whole_is_not_judged(known_rows: pl.DataFrame) -> None:
     two = Scores(known_rows.filter(contender.is_in(["DDQN", "AVG-uniform"])))
     assert advice(two) == [], "Holm's correction is over all contenders"
     one = known_rows.filter(env=COMPARED[0])
+    assert tables.pair_rows(one) == []
     assert tables.summary_rows(one) == [] and tables.profiles(one) is None
     assert advice(Scores(one)) == []
 

@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from sibling_replay import Prioritized, SiblingAverage, SiblingSample, Uniform
+from sibling_replay import UPER, Prioritized, SiblingAverage, SiblingSample, Uniform
 from sibling_replay.checkpoint import StateError, read_state, write_state
 from sibling_replay.grouping import Grid
 from sibling_replay.training.dqn import DQN
@@ -265,6 +265,13 @@ def test_numbers_that_are_none_are_told_with_their_step(part: str, tmp_path: Pat
 # -------------------------------------------------------------------------------- bad input
 
 
+class Shifted(gym.Env[Any, Any]):
+    """Its actions are 1 and 2."""
+
+    observation_space = gym.spaces.Box(0.0, 1.0, (2,))
+    action_space = gym.spaces.Discrete(2, start=1)
+
+
 @pytest.mark.parametrize(
     ("env", "options", "error", "message"),
     [
@@ -275,6 +282,14 @@ def test_numbers_that_are_none_are_told_with_their_step(part: str, tmp_path: Pat
         ("CartPole-v1", {"key": "grids:4"}, ValueError, "grids"),
         ("CartPole-v1", {"n_envs": 0}, ValueError, "n_envs must be a whole number"),
         ("NoSuch-v0", {}, gym.error.NameNotFound, "NoSuch"),
+        (
+            "CartPole-v1",
+            {"strategy": "sample"},
+            TypeError,
+            "strategy must be one of .* not 'sample'",
+        ),
+        ("CartPole-v1", {"strategy": UPER()}, ValueError, "UPER needs the signals epistemic"),
+        (Shifted(), {}, TypeError, r"numbers actions from 0, .* Discrete\(2, start=1\)"),
     ],
 )
 def test_bad_input_is_refused_with_a_sentence(
@@ -282,6 +297,13 @@ def test_bad_input_is_refused_with_a_sentence(
 ) -> None:
     with pytest.raises(error, match=message):
         DQN(env, **{"strategy": SiblingSample(), **options})
+
+
+def test_it_warns_where_nothing_is_learnt() -> None:
+    short = model(learning_starts=100, train_every=30)
+    with pytest.warns(UserWarning, match=r"ends with step 119, .* follows step 120 \(learning_sta"):
+        short.learn(119)
+    assert short.updates == 0 and short.learn(1).updates == 1
 
 
 def test_images_are_refused_with_what_to_use_instead() -> None:
@@ -399,7 +421,9 @@ class Seeds(gym.Wrapper[Any, Any, Any, Any]):
 
 def test_a_loaded_model_goes_on_with_other_episodes(tmp_path: Path) -> None:
     first, second = (Seeds(gym.make("CartPole-v1")) for _ in range(2))
-    DQN(first, seed=3, strategy=Uniform()).learn(300).save(tmp_path / "model.npz")
+    DQN(first, seed=3, strategy=Uniform(), learning_starts=100).learn(300).save(
+        tmp_path / "model.npz"
+    )
     DQN.load(tmp_path / "model.npz", second).learn(300)
     assert len(first.seen) > 5 and len(second.seen) > 5
     assert not set(first.seen) & set(second.seen)
@@ -409,7 +433,7 @@ def test_so_does_one_on_a_vector(tmp_path: Path) -> None:
     def vector() -> Any:
         return gym.make_vec("CartPole-v1", 2, vectorization_mode="sync")
 
-    model = DQN(vector(), seed=3, strategy=Uniform()).learn(200)
+    model = DQN(vector(), seed=3, strategy=Uniform(), learning_starts=100).learn(200)
     first = model.buffer.transitions()["obs"][0]
     model.save(tmp_path / "model.npz")
     loaded = DQN.load(tmp_path / "model.npz", vector()).learn(200)

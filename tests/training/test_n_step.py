@@ -91,7 +91,7 @@ def test_a_run_of_n_steps_goes_on_from_a_checkpoint(tmp_path):
 
 
 def test_a_loaded_model_does_not_continue_the_episode_it_was_saved_in(tmp_path):
-    model = new_model(Uniform(), n_steps=5, gamma=0.5).learn(3)
+    model = new_model(Uniform(), n_steps=5, gamma=0.5, learning_starts=3).learn(3)
     model.save(tmp_path / "model.npz", replay=True)
     other = DQN.load(tmp_path / "model.npz").learn(3)
     assert other.settings.n_steps == 5
@@ -124,7 +124,7 @@ def test_a_study_runs_n_steps_and_names_them_only_if_they_are_set():
 def test_a_stop_within_a_round_ends_the_entries_of_those_not_stored():
     """Three environments stopped at step 4: two of the second round are lost, so what these come to
     after it is no continuation."""
-    model = new_model(Uniform(), n_envs=3, n_steps=3, gamma=0.5)
+    model = new_model(Uniform(), n_envs=3, n_steps=3, gamma=0.5, learning_starts=4)
     model.learn(30, callback=lambda each: each.steps < 4, callback_every=2)
     assert model.steps == 4
     model.learn(8)

@@ -6,9 +6,11 @@ Exit codes: 0 all well, 1 a run failed or the store is damaged, 2 a wrong argume
 
 from __future__ import annotations
 
+import platform
 import signal
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 
 try:
     import tyro
@@ -64,6 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _command(arguments: Sequence[str] | None) -> int:
+    if list(sys.argv[1:] if arguments is None else arguments) == ["--version"]:
+        print(f"sibling-replay {version('sibling-replay')}, Python {platform.python_version()}")
+        return 0
     functions = (
         reproduce, status, table, collect, curves, report, train, bench, diagnose, vqvae, warm_up,
     )  # fmt: skip

@@ -8,20 +8,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import polars as pl
 from rich.table import Table
 
 from sibling_replay import terminal
 from sibling_replay.cli.carry_out import carry_out, finish, new_backend, say
 from sibling_replay.cli.options import Runs, by_default
-from sibling_replay.cli.train import check_table, has_table, known_environment
+from sibling_replay.cli.train import (
+    check_table,
+    check_vectors,
+    has_table,
+    known_environment,
+    named_method,
+)
 from sibling_replay.running import store
 from sibling_replay.running.display import duration
 from sibling_replay.running.runs import Run, spelt
-from sibling_replay.studies.own import OWN, OwnJob
-from sibling_replay.studies.rivals.declared import BY_NAME
+from sibling_replay.studies.own import OWN, OwnJob, refuse_idle
+from sibling_replay.studies.rivals.declared import BY_NAME, Contender
 from sibling_replay.studies.rivals.shortlist import NAME, SHORTLIST, bench_rows, bench_run
 from sibling_replay.studies.study import Choice
+from sibling_replay.training.config import TabularConfig
+from sibling_replay.training.gym_config import GymConfig
 from sibling_replay.training.methods import draws_by_siblings
 
 _TRIAL = 3_000  # steps by which a run is timed
@@ -51,7 +58,9 @@ def bench(
         seeds: How many of each.
         first_seed: The first of them.
         steps: Length of a run in environment steps.
-        method: Contenders, the first of which the others are compared with.
+        method: Contenders, the first of which the others are compared with: those of the study
+            `rivals`, or a strategy of your own as `my_package.replay:Mine`. With one of your own
+            all are trained by DQN, also where there is a table.
         key: What makes siblings where there is no table: auto, exact, grid:4, simhash:12,
             kmeans:256.
         workers: Runs at a time.
@@ -62,22 +71,28 @@ def bench(
     if seeds < 2:
         raise ValueError(f"--seeds must be at least 2: one run says nothing, got {seeds}")
     env = known_environment(env)
-    names = [spelt("method", name, BY_NAME) for name in method]
-    if len(names) < 2 or len(set(names)) < len(names):
+    contenders = {each.name: each for each in map(_contender, method)}
+    names = list(contenders)
+    if len(names) < 2 or len(names) < len(method):
         raise ValueError("--method must name at least two contenders, each once")
-    table = has_table(env)
+    table = has_table(env) and all(name in BY_NAME for name in names)
     if table:
         check_table(env)
+    else:
+        check_vectors(env)
     if key is not None and table:
         raise ValueError(f"--key is for environments without a table: groups of {env} are exact")
     wanted = [
         bench_run(
-            env, BY_NAME[name], seed, table, steps=steps,
-            **({"key": key} if key is not None and _grouped(name) else {}),
+            env, contenders[name], seed, table, steps=steps,
+            **({"key": key} if key is not None and _grouped(contenders[name]) else {}),
         )
         for seed in range(first_seed, first_seed + seeds)
         for name in names
     ]  # fmt: skip
+    for run in wanted[: len(names)]:
+        assert isinstance(run.config, (TabularConfig, GymConfig))
+        refuse_idle(run.config)
     job = OWN.job(Choice(out=runs))
     todo = len(wanted) - len(store.finished(runs, wanted))
     if todo:
@@ -91,12 +106,20 @@ def bench(
     if not report.failures:
         frame = store.load_runs(runs, [NAME])
         ids = {run.id for run in wanted}
-        terminal.new_console().print(_table(frame.filter(frame["run"].is_in(ids)), names, env))
+        rows = bench_rows(frame.filter(frame["run"].is_in(ids)), list(contenders.values()))
+        terminal.new_console().print(_table(rows, env))
     return finish(report, runs / NAME)
 
 
-def _grouped(name: str) -> bool:
-    return bool(draws_by_siblings(BY_NAME[name].method))
+def _contender(name: str) -> Contender:
+    """One of the study's, or a strategy of one's own."""
+    if ":" in name:
+        return Contender(name, named_method(name), "your own")
+    return BY_NAME[spelt("method", name, BY_NAME)]
+
+
+def _grouped(contender: Contender) -> bool:
+    return bool(draws_by_siblings(contender.method))
 
 
 def _timed(run: Run) -> float:
@@ -116,8 +139,7 @@ def _agreed() -> bool:
     return input("begin? [y/N] ").strip().lower() in ("y", "yes")
 
 
-def _table(frame: pl.DataFrame, names: list[str], env: str) -> Table:
-    rows = bench_rows(frame, names)
+def _table(rows: list[dict[str, str]], env: str) -> Table:
     heads = list(dict.fromkeys(head for row in rows for head in row))
     table = Table(title=f"{env}: area under the curve of greedy returns, 95 % intervals")
     for head in heads:

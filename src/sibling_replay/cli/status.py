@@ -10,14 +10,14 @@ from sibling_replay.studies import all_studies, study_named
 
 
 def status(name: AnyStudy = "all", runs: Runs = Path("runs")) -> int:
-    """Show how many runs of each study, environment and method are done.
+    """Show how many runs of each study are done; of one that is named, of each environment and
+    method.
 
     Args:
         runs: Directory of finished runs, one Parquet file each.
     """
-    chosen = all_studies().values() if name == "all" else (study_named(name),)
-    for study in chosen:
+    for study in all_studies().values() if name == "all" else (study_named(name),):
         first, *rest = study.status_lines(runs)
-        for line in (f"{first} in {runs}", *rest):
+        for line in (f"{first} in {runs}", *(rest if name != "all" else ())):
             say(line)
     return 0

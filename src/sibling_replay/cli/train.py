@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,10 +19,10 @@ from sibling_replay.cli.settings import settings_of_kind
 from sibling_replay.envs import SHORT_NAMES, TabularModel, env_text, make_env, parse_env
 from sibling_replay.running import store
 from sibling_replay.running.runs import spelt
-from sibling_replay.studies.own import OWN, own_run
+from sibling_replay.studies.own import OWN, own_run, refuse_idle
 from sibling_replay.studies.rivals.settings import bench_config
 from sibling_replay.studies.study import Choice
-from sibling_replay.training.config import ENVIRONMENTS, RunConfig, gym_id
+from sibling_replay.training.config import ENVIRONMENTS, TabularConfig, gym_id
 from sibling_replay.training.evaluation import LONGEST_EVALUATION
 from sibling_replay.training.gym_config import GymConfig, gym_config
 from sibling_replay.training.methods import method_named
@@ -83,8 +84,9 @@ def train(
             in any case. `my_package:MyEnv-v0` imports my_package first. Parameters follow after
             commas: FrozenLake-v1,map_name=8x8. With rewards=mean every action pays its mean, with
             reward_noise=tail-30 (or gauss-1, student-2) rewards have noise.
-        method: DDQN, PER, RANK, SAMPLE, MODEL, AVG (whole groups), AVG-g2, AVG-g4 (or any AVG-gK),
-            letters in any case; or a strategy of your own as `my_package.replay:Mine`.
+        method: DDQN, PER, SAMPLE, MODEL, AVG (whole groups), AVG-g2, AVG-g4 (or any AVG-gK), or one
+            to compare with: RANK, LAP, RELO, LABER, SER, EPER, GROUP, CV, CER, AGE, letters in any
+            case; or a strategy of your own as `my_package.replay:Mine`.
         key: What makes siblings where there is no table: auto, exact, grid:4, simhash:12,
             kmeans:256.
         learner: tabular for environments with a table; compiled (or torch) for vectors.
@@ -127,9 +129,14 @@ def train(
     given = {name: value for name, value in arguments.items() if value is not None}
     env, method = known_environment(env), named_method(method)
     if learner in (None, "tabular") and (learner == "tabular" or has_table(env)):
-        config = _with_table(env, method, seed, given, key, set)
+        config: TabularConfig | GymConfig = _with_table(env, method, seed, given, key, set)
     else:
         config = _without_table(env, method, seed, given, key, learner, set)
+    refuse_idle(config)
+    for name, unit in (("epsilon_decay_steps", "step"), ("beta_updates", "update")):
+        last = getattr(config, name)
+        if "steps" in given and last > config.steps:
+            say(f"{name} is {last:,}, past the last {unit} of this run: its schedule is cut off")
     run = own_run(config)
     job = OWN.job(Choice(out=runs))
     report = carry_out([run], runs, new_backend("local", 1, None, job), "train", job)
@@ -156,7 +163,7 @@ def named_method(name: str) -> str:
 
 def _with_table(
     env: str, method: str, seed: int, given: dict[str, Any], key: str | None, others: Sequence[str]
-) -> RunConfig:
+) -> TabularConfig:
     check_table(env)
     if key is not None or others:
         option = "--key" if key is not None else "--set"
@@ -179,7 +186,7 @@ def _without_table(
     key: str | None,
     learner: str | None,
     others: Sequence[str],
-) -> RunConfig:
+) -> GymConfig:
     for name in (
         "eval_every_episodes", "update_all_siblings", "updates_a_step", "eval_mean_rewards",
     ):  # fmt: skip
@@ -197,14 +204,19 @@ def _without_table(
     if key is not None:
         given["key"] = key
     config = gym_config(gym_id(env), method, seed, **given)
-    made = make_env(config.env)
+    check_vectors(env)
+    return config
+
+
+def check_vectors(env: str) -> None:
+    """Refuse an environment that `DQN` cannot learn."""
+    made = make_env(gym_id(env))
     try:
         check_spaces(made.observation_space, made.action_space)
     except TypeError as error:
         raise ValueError(f"{env}: {error}") from error
     finally:
         made.close()
-    return config
 
 
 def known_environment(name: str) -> str:
@@ -222,12 +234,16 @@ def known_environment(name: str) -> str:
             raise ValueError(f"--env {name}: {error}") from error
         env = name
     else:
+        known = [*ENVIRONMENTS, *SHORT_NAMES, *gym.registry]
         try:
-            env = spelt("environment", name, [*ENVIRONMENTS, *SHORT_NAMES, *gym.registry])
+            env = spelt("environment", name, known)
         except ValueError:
+            close = " or ".join(get_close_matches(name, known, n=2))
+            meant = f" (did you mean {close}?)" if close else ""
             raise ValueError(
-                f"unknown environment {name!r}: choose from {', '.join(ENVIRONMENTS)}, or give the "
-                "id of one that Gymnasium knows (my_package:MyEnv-v0 imports my_package first)"
+                f"unknown environment {name!r}{meant}: choose from {', '.join(ENVIRONMENTS)}, or "
+                "give the id of one that Gymnasium knows (my_package:MyEnv-v0 imports my_package "
+                "first)"
             ) from None
     env = env_text(env, parameters)
     try:

@@ -97,6 +97,8 @@ def examine(
         >>> examine(buffer, beta=0.4).tv.tolist()  # one entry: nothing is misplaced
         [0.0]
     """
+    if buffer.masses.size == 0:
+        raise ValueError("the buffer is empty: there is nothing to look at")
     groups = buffer.groups
     kept = key is None and groups.size > 0 and bool((groups >= 0).all())
     return examine_transitions(

@@ -129,7 +129,11 @@ def as_key(
         raise ValueError(f"{strategy} needs groups: give it a key")
     if key == "exact" or key == "given" or key is None:
         return key
-    raise ValueError(f'key must be "exact", "given", a KeyMap, a function or None, not {key!r}')
+    words = "; parse_key of sibling_replay.grouping reads words" if isinstance(key, str) else ""
+    raise ValueError(
+        f'key must be "exact", "given", a KeyMap such as Auto(), a function or None, not {key!r}'
+        f"{words}"
+    )
 
 
 def checked_keys(key: KeyMap, obs: Any, action: Any) -> NDArray[Any]:

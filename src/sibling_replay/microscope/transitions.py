@@ -145,6 +145,11 @@ def _map(
             assert found.choice is not None
             return found, f"{found.choice.key}: {found.choice.reason}"
         return found.fit(obs, action), repr(found)
+    except FileNotFoundError as error:
+        raise BadFile(
+            f"--key {key}: there is no such file of an encoder, and it is none of the words "
+            f"{', '.join(KEY_WORDS)}, with a number as in grid:4"
+        ) from error
     except (OSError, ValueError) as error:
         raise BadFile(f"--key {key} makes no groups of {path}: {error}") from error
 

@@ -21,6 +21,7 @@ from sibling_replay.studies.tabular import TabularJob, TabularStudy
 from sibling_replay.training.config import RunConfig, TabularConfig
 from sibling_replay.training.gym_config import STEPS, GymConfig, gym_config
 from sibling_replay.training.methods import check_options
+from sibling_replay.training.plan import Plan
 from sibling_replay.training.results import RunResult
 
 NAME = "train"
@@ -40,6 +41,24 @@ def own_run(config: RunConfig) -> Run:
         length = [f"steps={config.steps}"] if config.steps != STEPS else []
         settings = [*length, *own_settings(config, usual, apart=("steps",))]
     return Run(NAME, run_id(NAME, config, *settings), config)
+
+
+def refuse_idle(config: TabularConfig | GymConfig) -> None:
+    """Raise for a run that would train nothing, or show no curve of it: its numbers would look like
+    any others."""
+    first = min(config.learning_starts, config.capacity)
+    if isinstance(config, GymConfig):
+        first = Plan(config, config.steps).first_update
+        if config.eval_every_steps >= config.steps:
+            raise ValueError(
+                f"{config.steps:,} steps are too few for a curve: evaluations come every "
+                f"{config.eval_every_steps:,} (eval_every_steps)"
+            )
+    if config.steps < first:
+        raise ValueError(
+            f"{config.steps:,} steps end before the first update, which follows step {first:,} "
+            f"(learning_starts={config.learning_starts:,}): nothing would be learnt"
+        )
 
 
 @dataclass(frozen=True)

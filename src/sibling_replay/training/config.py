@@ -206,8 +206,9 @@ class TabularConfig(RunConfig):
         refuse_unused_options(self.options, "batch" if kind is None else kind().normalize)
         if ":" in self.method or (kind is not None and rule_of(kind()) is None):
             raise ValueError(
-                f"{self.method} is written in NumPy, and the compiled trainer takes built-in "
-                "strategies: try it on MinAtar, or in your own loop or host"
+                f"{self.method} is written in NumPy, and the trainer of tables takes built-in "
+                "strategies: train it by DQN (on the command line --learner compiled), on MinAtar, "
+                "or in your own loop or host"
             )
 
 

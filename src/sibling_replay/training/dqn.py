@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext
@@ -26,9 +27,10 @@ from numpy.typing import ArrayLike, NDArray
 from sibling_replay import ReplayBuffer, SiblingSample, Strategy
 from sibling_replay.checkpoint import RollingCheckpoint, StateError, read_state, write_state
 from sibling_replay.rng import SEED_BOUND, streams
+from sibling_replay.strategies.registry import require_strategy
 from sibling_replay.training.evaluation import greedy_returns
 from sibling_replay.training.initial import initial_layers
-from sibling_replay.training.interaction import Position, interact
+from sibling_replay.training.interaction import Position, interact, refuse_unknown_signals
 from sibling_replay.training.made import Made
 from sibling_replay.training.model_state import (
     Arrays,
@@ -77,7 +79,7 @@ class DQN:
     is part of the task, give through_time_limits=False.
 
     Examples:
-        >>> model = DQN("FrozenLake-v1", strategy=SiblingSample(), seed=0).learn(100)
+        >>> model = DQN("FrozenLake-v1", strategy=SiblingSample(), seed=0).learn(1_100)
         >>> len(model.evaluate(2))
         2
     """
@@ -96,6 +98,8 @@ class DQN:
         self.settings = settings_by_name(settings)
         self._open = {"epsilon_decay_steps", "beta_updates"} - set(settings)
         self.strategy = SiblingSample() if strategy is None else strategy
+        require_strategy(self.strategy)
+        refuse_unknown_signals(self.strategy)
         if learner not in LEARNERS:
             raise ValueError(f"learner must be one of {', '.join(LEARNERS)}, not {learner!r}")
         self.learner_kind = learner
@@ -219,6 +223,13 @@ class DQN:
         stop = next_stop(begun, until, stops)
         position = Position(self.steps, self.updates, None)
         plan = Plan(self.settings, until, self.steps - len(self.buffer))
+        if until < plan.first_update and not self.updates:
+            warnings.warn(
+                f"nothing is learnt yet: this ends with step {until:,}, and the first update "
+                f"follows step {plan.first_update:,} "
+                f"(learning_starts={self.settings.learning_starts:,})",
+                stacklevel=3,
+            )
         try:
             going = interact(world, self.learner, self.buffer, plan, self._explore, position)
             with closing(going):

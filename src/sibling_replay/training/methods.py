@@ -142,6 +142,9 @@ def method_named(name: str) -> str:
         return f"AVG-g{size[1]}"
     known = dict.fromkeys((*METHODS, *RIVALS, *registered()))
     found = {method.casefold(): method for method in known}
+    # one run has one id, whichever of its two names it was asked for by
+    found |= {kind.__name__.casefold(): name for name, kind in STRATEGY_OF_METHOD.items()}
+    found |= {strategy.casefold(): name for name, strategy in RIVALS.items()}
     if name.casefold() in found:
         return found[name.casefold()]
     try:

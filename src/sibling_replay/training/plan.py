@@ -20,6 +20,12 @@ class Plan:
         self._settings = settings
         self._first = forgotten + min(settings.learning_starts, settings.capacity)
 
+    @property
+    def first_update(self) -> int:
+        """The step that the first update follows."""
+        every = self._settings.train_every
+        return -(-max(self._first, 1) // every) * every
+
     def updates_after(self, step: int) -> int:
         return self._settings.updates_after(step) if step >= self._first else 0
 

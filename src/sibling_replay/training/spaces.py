@@ -28,6 +28,11 @@ def check_spaces(observation_space: gym.Space[Any], action_space: gym.Space[Any]
             f"DQN chooses among Discrete actions, and these are {action_space}: for continuous "
             "control take an actor-critic, such as SAC of Stable-Baselines3, with our buffer"
         )
+    if action_space.start != 0:
+        raise TypeError(
+            f"DQN numbers actions from 0, and these are {action_space}: shift them by "
+            "gymnasium.wrappers.TransformAction"
+        )
     if isinstance(observation_space, (spaces.Dict, spaces.Tuple)):
         raise TypeError(
             f"DQN takes vectors, and these observations are {observation_space}: wrap the "

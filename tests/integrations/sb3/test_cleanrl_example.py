@@ -97,8 +97,7 @@ def test_frequencies_count_environment_steps(num_envs, frequency, run, monkeypat
 
 def test_progress_is_printed(run, capsys):
     run("--total-timesteps", 700, "--learning-starts", 300, "--print-frequency", 200)
-    first, *lines = capsys.readouterr().out.splitlines()
-    assert "compiled" in first
+    lines = capsys.readouterr().out.splitlines()
     assert [line.split(",")[0] for line in lines] == [
         "global_step=200", "global_step=400", "global_step=600",
     ]  # fmt: skip

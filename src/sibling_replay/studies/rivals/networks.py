@@ -10,10 +10,15 @@ contenders of a cell. The question is whether averages, which mix targets of unl
 still help; they are also run with finer and coarser groups (`GRAINS`), so that it can be seen how
 that depends on granularity and on purity, the share of the variance of the learner's values that
 lies between groups.
+
+The table of advice of `rivals` has a row for each condition, by the same rule over the two
+environments: Holm's correction over all contenders, and a gain in either environment. Two
+environments and ten seeds are little to go by.
 """
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from sibling_replay.artefacts.entries import Frames, Section, TableEntry
@@ -27,6 +32,7 @@ from sibling_replay.studies.keys.declared import SETTINGS
 from sibling_replay.studies.rivals.declared import BY_NAME, Contender
 from sibling_replay.studies.rivals.scores import contender_of, with_contender
 from sibling_replay.studies.rivals.shortlist import network_config
+from sibling_replay.studies.rivals.verdicts import Advice, advised
 from sibling_replay.studies.study import Choice, Study
 from sibling_replay.studies.tabular import RunNeeds
 from sibling_replay.training.methods import check_options
@@ -34,7 +40,7 @@ from sibling_replay.training.replay_measures import PURITY
 
 NAME = "rivals-networks"
 SEEDS = range(2000, 2010)
-CONDITIONS = ("mp-tail", "clean")
+CONDITIONS = {"mp-tail": "rare, large rewards", "clean": "none rare and large"}
 GRAINS = ("grid:2", "grid:8", "grid:16")
 _AVERAGE = {"alpha": 0.0}
 CONTENDERS = (
@@ -96,10 +102,29 @@ def rows(frame: pl.DataFrame) -> list[dict[str, str]]:
             base = cell.filter(contender="DDQN").sort("seed")
             for each in CONTENDERS:
                 runs = cell.filter(contender=each.name).sort("seed")
-                if runs.height:
+                if runs.height > 1:  # one seed tells nothing
                     keys = {"env": f"{env}, {condition}", "contender": each.name, "paper": ""}
                     cells = _cells(runs, base, each.name)
                     found += [keys | {"metric": name, "ours": text} for name, text in cells.items()]
+    return found
+
+
+def network_advice(frame: pl.DataFrame, seed: int = 0) -> list[Advice]:
+    """Of each condition whose runs are all there, as `verdicts.advice` gives it for tables."""
+    rng = np.random.default_rng(seed)
+    named = with_contender(frame).filter(pl.col("seed").is_in(list(SEEDS)))
+    found = []
+    for condition, words in CONDITIONS.items():
+        scores = {}
+        for each in CONTENDERS:
+            runs = [named.filter(env=env, condition=condition, contender=each.name).sort("seed")
+                    for env in SETTINGS]  # fmt: skip
+            if all(cell["seed"].to_list() == list(SEEDS) for cell in runs):
+                columns = [cell["auc_return"].to_numpy() for cell in runs]
+                scores[each.name] = np.stack(columns, axis=1)
+        if len(scores) == len(CONTENDERS):
+            situation = f"approximate groups (networks, `Auto`), {words}"
+            found.append(advised(situation, tuple(SETTINGS), scores, rng))
     return found
 
 
@@ -107,7 +132,7 @@ def _cells(runs: pl.DataFrame, base: pl.DataFrame, name: str) -> dict[str, str]:
     mean, error = mean_se(runs["auc_return"].to_numpy())
     cells = {"seeds": str(runs.height), "AUC": f"{number(mean, 1)} ± {number(error, 1)}"}
     both = runs.join(base, on="seed", suffix="_base").sort("seed")
-    if name != "DDQN" and both.height > 1:
+    if name != "DDQN" and both.height > 1:  # of seeds that both have
         apart = (both["auc_return"] - both["auc_return_base"]).to_numpy()
         gap = paired_interval(apart, len(CONTENDERS) - 1)
         low, high = (number(end, 1, sign=True) for end in (gap.low, gap.high))

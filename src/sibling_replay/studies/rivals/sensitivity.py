@@ -182,13 +182,15 @@ def rows(frame: pl.DataFrame, main: pl.DataFrame) -> list[dict[str, str]]:
     for name in BY_NAME:
         for each in variants(BY_NAME[name]):
             ours = _matrix(named, each.name)
-            if ours is None or each.name == BASE:
+            if ours is None:
                 continue
             mean, error = mean_se(((ours - base) / unit).mean(axis=1))
-            _, _, change = each.name.partition(",")
-            keys = {"contender": name, "metric": change or "as it is", "paper": ""}
-            found.append(keys | {"ours": f"{number(mean, 2, sign=True)} ± {number(error, 2)}"})
-    return found
+            text = f"{number(mean, 2, sign=True)} ± {number(error, 2)}"
+            change = each.name.partition(",")[2] or "as it is"
+            keys = {"contender": name, "metric": change, "paper": ""}
+            found.append(keys | {"ours": "0" if each.name == BASE else text})
+    # columns come in the order of the first rows that have them
+    return sorted(found, key=lambda row: (row["metric"] != "as it is", row["metric"]))
 
 
 def _matrix(named: pl.DataFrame, contender: str) -> Any:

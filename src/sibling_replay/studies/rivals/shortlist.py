@@ -15,14 +15,14 @@ from sibling_replay.artefacts.statistics import (
     probability_of_improvement,
 )
 from sibling_replay.running.runs import Run, run_id
-from sibling_replay.studies.rivals.declared import BY_NAME, Contender
+from sibling_replay.studies.rivals.declared import Contender
 from sibling_replay.studies.rivals.scores import with_contender
 from sibling_replay.studies.rivals.settings import bench_config
 from sibling_replay.training.config import RunConfig
 from sibling_replay.training.gym_config import GymConfig, gym_config
 
 NAME = "bench"
-SHORTLIST = ("DDQN", "PER", "LAP", "SAMPLE", "AVG-uniform", "CV")
+SHORTLIST = ("DDQN", "DDQN-3step", "PER", "LAP", "SAMPLE", "AVG-uniform")
 _IN_TABLES = ("update_all_siblings",)  # settings that only tables have
 _CALLED = {"updates_a_step": "updates_a_round"}  # what `DQN` calls what tables call otherwise
 
@@ -55,17 +55,18 @@ def network_config(env: str, contender: Contender, seed: int, **others: Any) -> 
     return gym_config(env, method, seed, **{**own, **others})
 
 
-def bench_rows(frame: pl.DataFrame, names: Sequence[str]) -> list[dict[str, str]]:
+def bench_rows(frame: pl.DataFrame, contenders: Sequence[Contender]) -> list[dict[str, str]]:
     """A contender a row: score, difference to the first with an interval that is simultaneous over
     all of them, the chance to beat it."""
     named = with_contender(frame)
+    names = [each.name for each in contenders]
     scores = {
         name: named.filter(pl.col("contender") == name).sort("seed")["auc_return"].to_numpy()
         for name in names
     }
     base, rng = scores[names[0]], np.random.default_rng(0)
     found = []
-    for name in names:
+    for name, words in ((each.name, each.words) for each in contenders):
         mean, error = mean_se(scores[name])
         row = {"contender": name, "AUC": f"{mean:.4g} ± {error:.2g}"}
         if name != names[0] and len(base) > 1:
@@ -74,5 +75,5 @@ def bench_rows(frame: pl.DataFrame, names: Sequence[str]) -> list[dict[str, str]
             row[f"minus {names[0]}"] = f"{gap.value:+.3g} [{gap.low:+.3g}, {gap.high:+.3g}]"
             row[f"beats {names[0]}"] = f"{chance.value:.2f} [{chance.low:.2f}, {chance.high:.2f}]"
             row["shown"] = "above" if gap.low > 0 else "below" if gap.high < 0 else "not shown"
-        found.append(row | {"what": BY_NAME[name].words})
+        found.append(row | {"what": words})
     return found

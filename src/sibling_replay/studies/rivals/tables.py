@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from sibling_replay.artefacts.entries import FigureEntry, Frames, Section, TableEntry
-from sibling_replay.artefacts.gains import Gain, mean_ranks, performance_profile, units
+from sibling_replay.artefacts.gains import Gain, gain, mean_ranks, performance_profile, units
 from sibling_replay.artefacts.layout import Count, Shape, Table, number, texts
 from sibling_replay.artefacts.panels import Curve, Estimate, Figure, HeatPanel, LinePanel
 from sibling_replay.artefacts.statistics import (
@@ -27,11 +27,14 @@ from sibling_replay.studies.rivals.declared import (
     RATE_NAME,
     contender_config,
 )
+from sibling_replay.studies.rivals.networks import NAME as NETWORKS
+from sibling_replay.studies.rivals.networks import network_advice
 from sibling_replay.studies.rivals.rates import chosen_rates, whole_trials
 from sibling_replay.studies.rivals.scores import F64, Scores, last_measure, late_returns
 from sibling_replay.studies.rivals.verdicts import (
     BASE,
     CONTROLS,
+    SITUATIONS,
     above_everywhere,
     advice,
     judged,
@@ -41,6 +44,19 @@ from sibling_replay.studies.tabular import RunNeeds
 
 NEEDS = RunNeeds(NAME)
 LEVELS = np.linspace(-4.0, 4.0, 33)
+KINDS = ("rare, large outcomes", "stochastic, none rare and large", "deterministic")
+PAIRS = (  # what readers of the bench ask beside its hypotheses
+    ("PER", "DDQN"),
+    ("SAMPLE", "DDQN"),
+    ("SAMPLE", "PER"),
+    ("LAP", "PER"),
+    ("RANK", "PER"),
+    ("AVG", "SAMPLE"),
+    ("AVG-uniform", "AVG"),
+    ("AVG-uniform", "DDQN-batch64"),
+    ("AVG-uniform", "DDQN-2updates"),
+    ("AVG-uniform", "DDQN-3step"),
+)
 PROFILED = ("DDQN", "PER", "SAMPLE", "AVG-uniform", "GROUP-mean", "CV", "LAP", "LABER")
 
 
@@ -163,9 +179,11 @@ def rate_rows(frame: pl.DataFrame) -> list[dict[str, str]]:
     return found
 
 
-def advice_rows(frame: pl.DataFrame) -> list[dict[str, str]]:
+def advice_rows(frame: pl.DataFrame, networks: pl.DataFrame | None = None) -> list[dict[str, str]]:
+    """A situation a row, those with networks last."""
     found = []
-    for each in advice(Scores(frame)):
+    latent = [] if networks is None or networks.is_empty() else network_advice(networks)
+    for each in [*advice(Scores(frame)), *latent]:
         name = each.contender + (" (a control)" if each.contender in CONTROLS else "")
         shown = each.contender in each.better
         cells = {
@@ -177,6 +195,27 @@ def advice_rows(frame: pl.DataFrame) -> list[dict[str, str]]:
         }
         keys = {"situation": each.situation, "paper": ""}
         found += [keys | {"metric": head, "ours": text} for head, text in cells.items()]
+    return found
+
+
+def pair_rows(frame: pl.DataFrame) -> list[dict[str, str]]:
+    """Two contenders a row, and what the first has over the second in each kind of environment,
+    once all have been run."""
+    scores, rng = Scores(frame), np.random.default_rng(0)
+    if not scores.whole(COMPARED):
+        return []
+    found = []
+    for ours, theirs in PAIRS:
+        keys = {"pair": f"{ours} minus {theirs}", "paper": ""}
+        for kind in KINDS:
+            first, second, base = (
+                scores.of(each, SITUATIONS[kind]) for each in (ours, theirs, BASE)
+            )
+            assert first is not None and second is not None and base is not None
+            each = gain(first, second, base, rng)
+            over = f", {each.above} of {len(each.by_task)}"
+            cell = _interval(each.interval, 2, sign=True) + over
+            found.append(keys | {"metric": kind, "ours": cell})
     return found
 
 
@@ -242,6 +281,11 @@ def profiles(frame: pl.DataFrame) -> Figure | None:
     return Figure((panel,), 1)
 
 
+def _advice(frames: Frames) -> tuple[Table, Count]:
+    rows = advice_rows(frames[NAME], frames.get(NETWORKS))
+    return texts(rows, Shape(rows=("situation",))), Count()
+
+
 def _of(
     rows: Callable[[pl.DataFrame], list[dict[str, str]]], shape: Shape, study: str = NAME
 ) -> Callable[[Frames], tuple[Table, Count]]:
@@ -265,7 +309,7 @@ SECTION = Section(
                    "after Holm's correction over all contenders; in how many environments it is "
                    "above zero, the median over them, and the smallest mean that leaving out one "
                    "gives.",
-                   NEEDS, _of(advice_rows, Shape(rows=("situation",)))),
+                   NEEDS, _advice),
         TableEntry("rivals-verdicts", "Not in the paper", "The hypotheses, as declared",
                    "Gains as above, H4's over half of what averages gain; p after Holm's "
                    "correction over the four that are tested.", NEEDS,
@@ -279,6 +323,11 @@ SECTION = Section(
                    _of(summary_rows, Shape(rows=("contender",)))),
         FigureEntry("rivals-profiles", "Not in the paper", "Performance profiles",
                     "Higher is better at every level.", NEEDS, profiles),
+        TableEntry("rivals-pairs", "Not in the paper", "Side by side",
+                   "The gain of one contender over another, its 95 % interval, and in how many "
+                   "environments it is above zero. These pairs were chosen after the runs, for "
+                   "readers: descriptive, not corrected for their number.", NEEDS,
+                   _of(pair_rows, Shape(rows=("pair",)))),
         TableEntry("rivals-environments", "Not in the paper", "Each environment",
                    "Mean ± standard error over seeds 1000-1019; last fifth: the mean return of "
                    "the last fifth of a run; * marks intervals, simultaneous over all comparisons "

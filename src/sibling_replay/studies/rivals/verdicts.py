@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from sibling_replay.studies.rivals.declared import (
     TAILS,
     UNSEEN_TAILS,
 )
-from sibling_replay.studies.rivals.scores import Scores
+from sibling_replay.studies.rivals.scores import F64, Scores
 
 LEVEL = 0.05
 BASE = "DDQN"
@@ -98,11 +99,13 @@ class Advice(NamedTuple):
     # over all environments but any one
 
 
+FEW_GROUPS = tuple(env for env in STOCHASTIC if env not in MANY_GROUPS)
 SITUATIONS: dict[str, tuple[str, ...]] = {
     "rare, large outcomes": RARE,
     "stochastic, none rare and large": tuple(env for env in STOCHASTIC if env not in RARE),
     "deterministic": DETERMINISTIC,
-    "more than a thousand groups": MANY_GROUPS,
+    "stochastic, more than a thousand groups": MANY_GROUPS,
+    "stochastic, fewer groups": FEW_GROUPS,
     "any of these": COMPARED,
 }
 
@@ -112,13 +115,19 @@ def advice(scores: Scores, seed: int = 0) -> list[Advice]:
     rng = np.random.default_rng(seed)
     found = []
     for situation, envs in SITUATIONS.items():
-        if not scores.whole(envs):
-            continue
-        arrays = {name: scores.of(name, envs) for name in BY_NAME}
-        base = arrays.pop(BASE)
-        gains = {name: gain(ours, base, base, rng) for name, ours in arrays.items()}  # type: ignore[arg-type]
-        adjusted = holm({name: each.p for name, each in gains.items()})
-        better = tuple(name for name in gains if adjusted[name] < LEVEL and gains[name].least > 0.0)
-        best = max(better or gains, key=lambda name: gains[name].value)
-        found.append(Advice(situation, envs, best, gains[best], adjusted[best], better))
+        if scores.whole(envs):
+            arrays = {name: scores.of(name, envs) for name in BY_NAME}
+            found.append(advised(situation, envs, arrays, rng))  # type: ignore[arg-type]
     return found
+
+
+def advised(
+    situation: str, envs: tuple[str, ...], scores: Mapping[str, F64], rng: np.random.Generator
+) -> Advice:
+    """By the scores of all contenders, [seeds, environments] each."""
+    base = scores[BASE]
+    gains = {name: gain(ours, base, base, rng) for name, ours in scores.items() if name != BASE}
+    adjusted = holm({name: each.p for name, each in gains.items()})
+    better = tuple(name for name in gains if adjusted[name] < LEVEL and gains[name].least > 0.0)
+    best = max(better or gains, key=lambda name: gains[name].value)
+    return Advice(situation, envs, best, gains[best], adjusted[best], better)
