@@ -87,8 +87,14 @@ def gpu_train(config: TabularConfig) -> RunResult:
 
 
 def attempts(marks: Path) -> list[str]:
-    """The seeds of all attempts of `slow_train` so far."""
+    """The seeds of all attempts of `slow_train` or `held_train` so far."""
     return [line for path in marks.glob("*.pid") for line in path.read_text().split()]
+
+
+def held(marks: Path) -> set[int]:
+    """The workers that `held_train` holds, or held when they were killed."""
+    last = {int(path.stem): path.read_text().split()[-1:] for path in marks.glob("*.pid")}
+    return {pid for pid, seed in last.items() if seed and int(seed[0]) >= 2}
 
 
 def raising_train(config: TabularConfig) -> RunResult:
@@ -121,11 +127,11 @@ if __name__ == "__main__":
     from sibling_replay.running.local import LocalBackend
     from sibling_replay.running.runner import run_study
 
-    root, workers = Path(sys.argv[1]), int(sys.argv[2])
+    root, workers, train = Path(sys.argv[1]), int(sys.argv[2]), globals()[sys.argv[3]]
     report = run_study(
         small_study(),
         root,
-        LocalBackend(slow_train, workers),
+        LocalBackend(train, workers),
         lambda progress: print("done", progress.done, flush=True),
     )
     sys.exit(1 if report.failures else 0)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import study_jobs
-from study_jobs import attempts, small_study
+from study_jobs import RELEASED, attempts, held, small_study
 
 from sibling_replay.running.jobs import attempt
 from sibling_replay.running.local import LocalBackend, WorkersCannotStart
@@ -50,10 +50,10 @@ def gone(pid):
         return True
 
 
-def start_runner(root, workers):
+def start_runner(root, workers, train="slow_train"):
     script = str(Path(study_jobs.__file__))
     return subprocess.Popen(
-        [sys.executable, script, str(root), str(workers)],
+        [sys.executable, script, str(root), str(workers), train],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -113,17 +113,18 @@ def test_leftover_temporary_file_is_removed(tmp_path, uninterrupted):
 def test_killed_workers_are_replaced(tmp_path, marks, uninterrupted):
     """`kill -9` of two workers in mid-run, from outside."""
     root = tmp_path / "runs"
-    runner = start_runner(root, 2)
+    runner = start_runner(root, 2, "held_train")
     killed = set()
     for _ in range(2):
-        wait_for(lambda: {p.stem for p in marks.iterdir()} - killed)
-        victim = min({p.stem for p in marks.iterdir()} - killed)
-        os.kill(int(victim), signal.SIGKILL)
+        wait_for(lambda: held(marks) - killed)
+        victim = min(held(marks) - killed)
+        os.kill(victim, signal.SIGKILL)
         killed.add(victim)
+    (marks / RELEASED).touch()
     _, err = runner.communicate(timeout=60)
     assert runner.returncode == 0, err
     assert contents(root) == uninterrupted
-    assert len(list(marks.iterdir())) >= 3  # somebody took the place of the dead
+    assert len(list(marks.glob("*.pid"))) >= 3  # somebody took the place of the dead
     assert len(attempts(marks)) == len(RUNS) + 2  # and did what they were doing
 
 
