@@ -24,7 +24,7 @@ from sibling_replay.studies.study import Source
 from support.minatar_frames import encoder_row, row, scored, stack
 
 ROOT = Path(__file__).parent.parent
-INTERVAL = re.compile(r"[+−]\d+\.\d+ \[[+−]\d+\.\d+, [+−]\d+\.\d+\]")  # as tables have them
+INTERVAL = re.compile(r"[+−-]\d+\.\d+ \[[+−-]\d+\.\d+, [+−-]\d+\.\d+\]")
 sys.path.insert(0, str(ROOT / "docs"))
 
 import site_blocks  # noqa: E402
@@ -119,7 +119,7 @@ def test_gains_in_sentences_are_those_of_the_bench() -> None:
             line for line in (ROOT / page).read_text().splitlines()
             if "he bench](" in line and INTERVAL.search(line.partition("he bench](")[2])
         ).partition("he bench](")[2]  # fmt: skip
-    said = INTERVAL.findall(told)
+    said = [interval.replace("-", "−") for interval in INTERVAL.findall(told)]  # as tables have it
     assert len(said) > 12 and set(said) <= known, set(said) - known
 
 

@@ -277,7 +277,7 @@ def converted(field: Field, label: str, value: Any) -> NDArray[Any]:
         array = np.asarray(value)
     except Exception as error:  # whatever the caller's object raises on the way to an array
         raise ValueError(f"{label}: cannot be read as an array: {error}") from error
-    if field.bounds is not None and label != "action" and array.dtype.kind == "b":
+    if field.bounds not in (None, (0, 1)) and label != "action" and array.dtype.kind == "b":
         raise TypeError(f"{label}: expected a whole number, got the truth value {value!r}")
     if array.dtype != field.dtype:
         array = _cast(array, field, label)

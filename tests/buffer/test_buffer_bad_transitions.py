@@ -22,6 +22,7 @@ from sibling_replay import (
     ReplayBuffer,
     SiblingSample,
 )
+from sibling_replay.schema import fields_of_env
 
 GOOD = (0, 1, 0.5, 2, False, True)
 NAMES = ("obs", "action", "reward", "next_obs", "terminated", "truncated")
@@ -46,6 +47,16 @@ def test_numbers_that_a_discrete_space_does_not_have_are_no_states() -> None:
             with pytest.raises((TypeError, ValueError), match=f"^{name}: .*{value}"):
                 buffer.extend(*([each] for each in values))
     assert not differences(before, snapshot(buffer))
+
+
+def test_a_truth_value_is_one_of_two_states() -> None:
+    """Gymnasium's own check takes True for a state of Discrete(2)."""
+    state = Field(np.dtype(np.int64), bounds=(0, 1))
+    fields = fields_of_env(gym.make("FrozenLake-v1")) | {"obs": state, "next_obs": state}
+    buffer = ReplayBuffer(fields, 10, SiblingSample(), seed=0)
+    buffer.add(False, 1, 0.0, True, False, False)
+    buffer.extend([True], [1], [0.0], [False], [False], [False])
+    assert buffer.transitions()["obs"].tolist() == [0, 1]
 
 
 # ---------------------------------------------------------------------------- transitions

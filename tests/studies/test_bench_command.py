@@ -23,14 +23,14 @@ def bench(*arguments: str) -> int:
 
 
 def test_it_runs_says_how_long_and_goes_on(tmp_path: Path, capsys) -> None:
-    shared = ("--env", "Chain", "--steps", "1500", "--method", "DDQN", "CV", "--yes")
+    shared = ("--env", "Chain", "--steps", "4500", "--method", "DDQN", "CV", "--yes")
     assert bench(*shared, "--seeds", "2", "--runs", str(tmp_path)) == 0
     said = capsys.readouterr().out
-    assert re.search(r"4 runs of 1,500 steps on Chain: some .*, by \d+ us a step of DDQN", said)
+    assert re.search(r"4 runs of 4,500 steps on Chain: some .*, by \d+ us a step of DDQN", said)
     assert "4 done, 0 already there, 0 failed" in said
     assert bench(*shared, "--seeds", "3", "--runs", str(tmp_path)) == 0
     said = capsys.readouterr().out
-    assert "2 runs of 1,500 steps" in said and "2 done, 4 already there" in said
+    assert "2 runs of 4,500 steps" in said and "2 done, 4 already there" in said
     for word in ("minus DDQN", "beats DDQN", "shown", "control variate"):
         assert word in re.sub(r"\s+", " ", said), word
     assert run("status", "bench", "--runs", tmp_path) == 0
@@ -56,6 +56,30 @@ def test_a_strategy_of_ones_own_beside_the_built_in_ones(tmp_path, capsys, monke
     assert kinds == {GymConfig.kind}
 
 
+def test_with_and_without_a_table_in_one_directory(tmp_path, capsys, monkeypatch) -> None:
+    """The shortlist first, by its table, then one's own beside it, on an environment of ours that
+    Gymnasium knows by another name."""
+    (tmp_path / "own_beside.py").write_text(STRATEGY.replace('"newest"', '"newest beside"'))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    shared = ("--env", "TwoChains", "--steps", "2000", "--seeds", "2", "--yes", "--runs", "runs")
+    for method in ("PER", "own_beside:Newest"):
+        assert bench(*shared, "--method", "DDQN", method) == 0
+        assert "4 done, 0 already there, 0 failed" in capsys.readouterr().out
+    assert bench(*shared, "--method", "DDQN", "PER") == 0
+    assert "0 done, 4 already there, 0 failed" in capsys.readouterr().out
+
+
+def test_runs_without_a_curve_are_no_table(tmp_path: Path, capsys) -> None:
+    """They are kept; but there is nothing to compare, and no row of nan says so."""
+    some = ("--env", "Chain", "--steps", "1100", "--method", "DDQN", "PER", "--seeds", "2", "--yes")
+    assert bench(*some, "--runs", str(tmp_path)) == 2
+    told = capsys.readouterr()
+    assert "evaluated less than twice in 1,100 steps" in told.err
+    assert "nan" not in told.out and "minus DDQN" not in told.out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -67,7 +91,11 @@ def test_a_strategy_of_ones_own_beside_the_built_in_ones(tmp_path, capsys, monke
         (("--env", "Nowhere-v0"), "Nowhere-v0"),
         (("--env", "Chain", "--steps", "1500"), "add --yes to begin"),
         (("--env", "Chain", "--steps", "900", "--yes"), "before the first update"),
-        (("--env", "CartPole-v1", "--steps", "1000", "--yes"), "too few for a curve"),
+        (("--env", "CartPole-v1", "--steps", "1999", "--yes"), "too few for a curve"),
+        (
+            ("--env", "CartPole-v1", "--method", "DDQN", "sibling_replay:UPER"),
+            "UPER needs the signals",
+        ),
         (("--env", "Pendulum-v1", "--yes"), "Pendulum-v1: DQN chooses among Discrete actions"),
         (("--env", "Chain", "--method", "PER", "nowhere:Mine"), "no strategy is found"),
     ],

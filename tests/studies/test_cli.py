@@ -147,7 +147,9 @@ def test_runs_of_ones_own_are_listed_and_compared(tmp_path, capsys, faked):
     assert capsys.readouterr().out == f"train: no runs of your own in {tmp_path}\n"
     assert run("table", "train", *out) == 1
     said = capsys.readouterr().err
-    assert "no finished runs below" in said and "`collect train --back`" in said
+    assert "no finished runs below" in said and "--back" not in said, "there are none to lay out"
+    assert run("table", "rivals", *out) == 1
+    assert "`collect rivals --back`" in capsys.readouterr().err
     for seed in ("0", "7"):
         own = ("--method", "PER", "--seed", seed, "--alpha", "0.3", "--gamma", "0.9")
         assert run("train", "--env", "TwoChains", *own, *out) == 0

@@ -47,7 +47,11 @@ def test_environments_and_strategies_of_ones_own_by_module(tmp_path, capsys, mon
             ("CartPole-v1", "--steps", "1100", "--learning-starts", "1101"),
             "1,100 steps end before the",
         ),
-        (("CartPole-v1", "--steps", "1000"), "too few for a curve: evaluations come every 1,000"),
+        (
+            ("CartPole-v1", "--steps", "1500", "--capacity", "500", "--learning-starts", "2000"),
+            "1,500 steps end before the",
+        ),
+        (("TwoChains", "--steps", "900", "--capacity", "500"), "900 steps end before the first"),
     ],
 )
 def test_a_run_that_would_learn_nothing_is_refused(arguments, message, tmp_path, capsys):
@@ -67,13 +71,36 @@ def test_schedules_longer_than_a_run_are_told(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "epsilon_decay_steps is 50,000, past the last step of this run" in said
     assert "beta_updates is 100,000, past the last update of this run" in said
+    two = ("--updates-a-step", "2", "--beta-updates", "2400", "--epsilon-decay-steps", "1200")
+    some = ("--env", "TwoChains", "--method", "PER", "--steps", "1200", *out)
+    assert run("train", *some, *two) == 0
+    assert "cut off" not in capsys.readouterr().out
+    few = ("--steps", "1200", "--set", "train_every=4", "--hidden", "8", *out)
+    assert run("train", "--env", "CartPole-v1", "--method", "PER", *few) == 0
+    assert "beta_updates is 1,200, past the last update" in capsys.readouterr().out
+    assert run("train", "--env", "CartPole-v1", "--method", "DDQN", *few) == 0
+    assert "cut off" not in capsys.readouterr().out, "it has no weights"
+
+
+def test_a_single_evaluation_has_no_area(tmp_path, capsys):
+    some = ("--method", "DDQN", "--steps", "1200", "--hidden", "8", "--set")
+    out = ("--runs", str(tmp_path))
+    assert run("train", "--env", "CartPole-v1", *some, "eval_every_steps=1200", *out) == 0
+    assert "(auc) needs two evaluations" in capsys.readouterr().out
+
+
+def test_signals_that_no_trainer_gives_are_refused_at_once(tmp_path, capsys):
+    for env in ("TwoChains", "CartPole-v1"):
+        assert run("train", "--env", env, "--method", "UPER", "--runs", str(tmp_path)) == 2
+        assert "UPER needs the signals epistemic, aleatoric" in capsys.readouterr().err
 
 
 def test_a_strategy_has_one_name_in_ids(tmp_path, capsys):
-    for name in ("siblingsample", "SAMPLE"):
-        some = ("--env", "OutlierBandit", "--method", name, "--steps", "800")
-        assert run("train", *some, "--runs", str(tmp_path)) == 0
-    assert "0 done, 1 already there" in capsys.readouterr().out
+    for names in (("siblingsample", "SAMPLE"), ("SiblingAverage", "AVG")):
+        for name in names:
+            some = ("--env", "OutlierBandit", "--method", name, "--steps", "800")
+            assert run("train", *some, "--runs", str(tmp_path)) == 0
+        assert "0 done, 1 already there" in capsys.readouterr().out, names
 
 
 def test_the_version(capsys):

@@ -301,9 +301,22 @@ def test_bad_input_is_refused_with_a_sentence(
 
 def test_it_warns_where_nothing_is_learnt() -> None:
     short = model(learning_starts=100, train_every=30)
-    with pytest.warns(UserWarning, match=r"ends with step 119, .* follows step 120 \(learning_sta"):
-        short.learn(119)
-    assert short.updates == 0 and short.learn(1).updates == 1
+    with pytest.warns(UserWarning, match=r"ends with step 60, .* follows step 120 \(learning_sta"):
+        short.learn(60)
+    assert short.learn(59).updates == 0  # said once
+    assert short.learn(1).updates == 1
+
+
+def test_it_warns_where_an_empty_buffer_takes_all(tmp_path: Path) -> None:
+    """Of a loaded model, and of one whose buffer is smaller than its warm-up."""
+    model(learning_starts=100).learn(150).save(tmp_path / "model.npz")
+    loaded = DQN.load(tmp_path / "model.npz")
+    with pytest.warns(UserWarning, match="nothing is learnt by this call"):
+        loaded.learn(99)
+    small = model(learning_starts=200, capacity=50)
+    with pytest.warns(UserWarning, match="the first update follows step 200"):
+        small.learn(199)
+    assert small.updates == 0 and small.learn(1).updates == 1
 
 
 def test_images_are_refused_with_what_to_use_instead() -> None:
@@ -400,7 +413,9 @@ def test_a_checkpoint_of_another_object_is_refused(tmp_path: Path) -> None:
 def test_a_model_without_its_buffer_fills_one_before_it_learns(tmp_path: Path) -> None:
     first = model().learn(300)
     first.save(tmp_path / "alone.npz")
-    second = DQN.load(tmp_path / "alone.npz").learn(99)
+    second = DQN.load(tmp_path / "alone.npz")
+    with pytest.warns(UserWarning, match="nothing is learnt by this call"):
+        second.learn(99)
     assert second.updates == first.updates and same(first, second)
     assert second.learn(2).updates == first.updates + 2 and not same(first, second)
     first.save(tmp_path / "whole.npz", replay=True)

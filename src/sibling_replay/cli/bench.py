@@ -75,7 +75,10 @@ def bench(
     names = list(contenders)
     if len(names) < 2 or len(names) < len(method):
         raise ValueError("--method must name at least two contenders, each once")
-    table = has_table(env) and all(name in BY_NAME for name in names)
+    own = any(name not in BY_NAME for name in names)
+    table = has_table(env) and not own
+    # where there is a table, runs without it have ids of their own
+    learner = {"learner": "compiled"} if own and has_table(env) else {}
     if table:
         check_table(env)
     else:
@@ -84,7 +87,7 @@ def bench(
         raise ValueError(f"--key is for environments without a table: groups of {env} are exact")
     wanted = [
         bench_run(
-            env, contenders[name], seed, table, steps=steps,
+            env, contenders[name], seed, table, steps=steps, **learner,
             **({"key": key} if key is not None and _grouped(contenders[name]) else {}),
         )
         for seed in range(first_seed, first_seed + seeds)
@@ -93,6 +96,11 @@ def bench(
     for run in wanted[: len(names)]:
         assert isinstance(run.config, (TabularConfig, GymConfig))
         refuse_idle(run.config)
+        if isinstance(run.config, GymConfig) and run.config.steps < 2 * run.config.eval_every_steps:
+            raise ValueError(
+                f"{run.config.steps:,} steps are too few for a curve: evaluations come every "
+                f"{run.config.eval_every_steps:,}"
+            )
     job = OWN.job(Choice(out=runs))
     todo = len(wanted) - len(store.finished(runs, wanted))
     if todo:
@@ -105,9 +113,13 @@ def bench(
     report = carry_out(wanted, runs, new_backend("local", workers, None, job), NAME, job)
     if not report.failures:
         frame = store.load_runs(runs, [NAME])
-        ids = {run.id for run in wanted}
-        rows = bench_rows(frame.filter(frame["run"].is_in(ids)), list(contenders.values()))
-        terminal.new_console().print(_table(rows, env))
+        frame = frame.filter(frame["run"].is_in({run.id for run in wanted}))
+        if frame["auc_return"].is_nan().any():
+            raise ValueError(
+                f"some of these runs were evaluated less than twice in {wanted[0].config.steps:,} "
+                "steps, so they have no area under a curve to compare: give more --steps"
+            )
+        terminal.new_console().print(_table(bench_rows(frame, list(contenders.values())), env))
     return finish(report, runs / NAME)
 
 
@@ -123,8 +135,11 @@ def _grouped(contender: Contender) -> bool:
 
 
 def _timed(run: Run) -> float:
-    """Seconds a step, after a run that compiles what is to be compiled."""
-    config = replace(run.config, steps=min(_TRIAL, run.config.steps))
+    """Seconds a step that learns, after a run that compiles what is to be compiled."""
+    steps = min(_TRIAL, run.config.steps)
+    assert isinstance(run.config, (TabularConfig, GymConfig))
+    first = min(run.config.learning_starts, steps // 10)
+    config = replace(run.config, steps=steps, learning_starts=first)
     seconds = 0.0
     for _ in range(2):
         began = time.monotonic()

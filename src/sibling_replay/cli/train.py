@@ -133,10 +133,8 @@ def train(
     else:
         config = _without_table(env, method, seed, given, key, learner, set)
     refuse_idle(config)
-    for name, unit in (("epsilon_decay_steps", "step"), ("beta_updates", "update")):
-        last = getattr(config, name)
-        if "steps" in given and last > config.steps:
-            say(f"{name} is {last:,}, past the last {unit} of this run: its schedule is cut off")
+    if "steps" in given or set:  # the paper's and the bench's own lengths are as they are
+        _tell_schedules_cut_off(config)
     run = own_run(config)
     job = OWN.job(Choice(out=runs))
     report = carry_out([run], runs, new_backend("local", 1, None, job), "train", job)
@@ -147,7 +145,24 @@ def train(
                 continue  # most environments know no success
             numbers = (f"{kind} {row[f'{kind}_{metric}']:.4g}" for kind in ("auc", "late", "final"))
             say(f"{metric:<8} {', '.join(numbers)}")
+        if math.isnan(row["auc_return"]):
+            say("an area under the curve (auc) needs two evaluations, and there was one")
     return finish(report, store.run_path(runs, run.id))
+
+
+def _tell_schedules_cut_off(config: TabularConfig | GymConfig) -> None:
+    """Say which schedules end after the run does."""
+    if isinstance(config, TabularConfig):
+        updates = config.steps * config.updates_a_step
+    else:
+        updates = config.steps // config.train_every * config.updates_a_round
+    for name, unit, end in (
+        ("epsilon_decay_steps", "step", config.steps),
+        ("beta_updates", "update", updates),
+    ):
+        last = getattr(config, name)
+        if last > end and not (unit == "update" and config.method == "DDQN"):  # it has no beta
+            say(f"{name} is {last:,}, past the last {unit} of this run: its schedule is cut off")
 
 
 def named_method(name: str) -> str:

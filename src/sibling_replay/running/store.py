@@ -265,7 +265,8 @@ def load_runs(root: Path, studies: Sequence[str] = ()) -> pl.DataFrame:
 
 def _nothing(root: Path, studies: Sequence[str]) -> StoreError:
     places = ", ".join(str(root / study) for study in studies) or str(root)
-    back = f" (`collect {studies[0]} --back` lays out those of results/)" if studies else ""
+    collected = studies and Path("results", f"{studies[0]}.parquet").exists()
+    back = f" (`collect {studies[0]} --back` lays out those of results/)" if collected else ""
     return StoreError(f"no finished runs below {places}{back}")
 
 

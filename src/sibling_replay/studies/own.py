@@ -20,7 +20,8 @@ from sibling_replay.studies.study import Choice, Stage
 from sibling_replay.studies.tabular import TabularJob, TabularStudy
 from sibling_replay.training.config import RunConfig, TabularConfig
 from sibling_replay.training.gym_config import STEPS, GymConfig, gym_config
-from sibling_replay.training.methods import check_options
+from sibling_replay.training.interaction import refuse_unknown_signals
+from sibling_replay.training.methods import check_options, strategy_of
 from sibling_replay.training.plan import Plan
 from sibling_replay.training.results import RunResult
 
@@ -44,16 +45,12 @@ def own_run(config: RunConfig) -> Run:
 
 
 def refuse_idle(config: TabularConfig | GymConfig) -> None:
-    """Raise for a run that would train nothing, or show no curve of it: its numbers would look like
-    any others."""
-    first = min(config.learning_starts, config.capacity)
+    """Raise for a run that cannot train, or would train nothing: its numbers would look like any
+    others."""
+    first = config.learning_starts
     if isinstance(config, GymConfig):
+        refuse_unknown_signals(strategy_of(config))
         first = Plan(config, config.steps).first_update
-        if config.eval_every_steps >= config.steps:
-            raise ValueError(
-                f"{config.steps:,} steps are too few for a curve: evaluations come every "
-                f"{config.eval_every_steps:,} (eval_every_steps)"
-            )
     if config.steps < first:
         raise ValueError(
             f"{config.steps:,} steps end before the first update, which follows step {first:,} "

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 from sibling_replay.envs import SHORT_NAMES
 from sibling_replay.strategies import registered
 from sibling_replay.strategies.registry import find_strategy
+from sibling_replay.training.interaction import refuse_unknown_signals
 from sibling_replay.training.losses import loss_named
 from sibling_replay.training.settings import LearningSettings, at_least, require
 from sibling_replay.training.tabular.rules import rule_of
@@ -205,6 +206,8 @@ class TabularConfig(RunConfig):
         kind = registered().get(RIVALS.get(self.method, self.method))
         refuse_unused_options(self.options, "batch" if kind is None else kind().normalize)
         if ":" in self.method or (kind is not None and rule_of(kind()) is None):
+            if kind is not None:
+                refuse_unknown_signals(kind())  # DQN does not give them, either
             raise ValueError(
                 f"{self.method} is written in NumPy, and the trainer of tables takes built-in "
                 "strategies: train it by DQN (on the command line --learner compiled), on MinAtar, "

@@ -97,6 +97,7 @@ class DQN:
     ) -> None:
         self.settings = settings_by_name(settings)
         self._open = {"epsilon_decay_steps", "beta_updates"} - set(settings)
+        self._told_idle = False  # that a call of `learn` was too short
         self.strategy = SiblingSample() if strategy is None else strategy
         require_strategy(self.strategy)
         refuse_unknown_signals(self.strategy)
@@ -223,10 +224,11 @@ class DQN:
         stop = next_stop(begun, until, stops)
         position = Position(self.steps, self.updates, None)
         plan = Plan(self.settings, until, self.steps - len(self.buffer))
-        if until < plan.first_update and not self.updates:
+        if until < plan.first_update and not self._told_idle:
+            self._told_idle = True
             warnings.warn(
-                f"nothing is learnt yet: this ends with step {until:,}, and the first update "
-                f"follows step {plan.first_update:,} "
+                f"nothing is learnt by this call: it ends with step {until:,}, and the first "
+                f"update follows step {plan.first_update:,} "
                 f"(learning_starts={self.settings.learning_starts:,})",
                 stacklevel=3,
             )

@@ -145,6 +145,7 @@ def method_named(name: str) -> str:
     # one run has one id, whichever of its two names it was asked for by
     found |= {kind.__name__.casefold(): name for name, kind in STRATEGY_OF_METHOD.items()}
     found |= {strategy.casefold(): name for name, strategy in RIVALS.items()}
+    found["siblingaverage"] = "AVG"
     if name.casefold() in found:
         return found[name.casefold()]
     try:

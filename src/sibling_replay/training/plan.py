@@ -24,7 +24,8 @@ class Plan:
     def first_update(self) -> int:
         """The step that the first update follows."""
         every = self._settings.train_every
-        return -(-max(self._first, 1) // every) * every
+        first = max(self._first, self._settings.learning_starts, 1)
+        return -(-first // every) * every
 
     def updates_after(self, step: int) -> int:
         return self._settings.updates_after(step) if step >= self._first else 0

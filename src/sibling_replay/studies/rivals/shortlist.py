@@ -18,7 +18,7 @@ from sibling_replay.running.runs import Run, run_id
 from sibling_replay.studies.rivals.declared import Contender
 from sibling_replay.studies.rivals.scores import with_contender
 from sibling_replay.studies.rivals.settings import bench_config
-from sibling_replay.training.config import RunConfig
+from sibling_replay.training.config import RunConfig, gym_id
 from sibling_replay.training.gym_config import GymConfig, gym_config
 
 NAME = "bench"
@@ -32,7 +32,7 @@ def bench_run(env: str, contender: Contender, seed: int, table: bool, **others: 
     if table:
         config: RunConfig = bench_config(env, contender.method, seed, **contender.settings)
     else:
-        config = network_config(env, contender, seed)
+        config = network_config(gym_id(env), contender, seed)
     settings = {name: value for name, value in others.items() if value is not None}
     if "steps" in settings:  # schedules follow the length of a run
         scale = settings["steps"] / config.steps
