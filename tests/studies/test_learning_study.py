@@ -42,10 +42,10 @@ def test_the_table_has_the_first_evaluation_at_the_threshold() -> None:
         result = RunResult(config, step, step, score, zeros, 1, 1, measured)
         found.append(store.to_row(run, result))
     cells = {(each["learner"], each["metric"]): each["ours"] for each in rows(pl.concat(found))}
-    assert cells["SB3, uniform", "learnt"] == "5 of 10"
+    assert cells["SB3, uniform", "reached"] == "5 of 10"
     assert cells["SB3, uniform", "steps to it"] == "20000"
     assert cells["SB3, uniform", "CPU seconds to it"] == "5.0"
-    assert cells["DQN, SAMPLE by auto", "learnt"] == "10 of 10"
+    assert cells["DQN, SAMPLE by auto", "reached"] == "10 of 10"
     assert cells["DQN, SAMPLE by auto", "CPU seconds to it"] == "2.5"
 
 

@@ -145,11 +145,13 @@ def rows(frame: pl.DataFrame) -> list[dict[str, str]]:
             runs = frame.filter(same & (pl.col("env") == env)).sort("seed").to_dicts()
             if not runs:
                 continue
-            learnt = [at for at in map(learnt_at, runs) if at is not None]
+            reached = [at for at in map(learnt_at, runs) if at is not None]
+            last = sum(run["eval_return"][-1] >= THRESHOLDS[env] for run in runs)
             cells = {
-                "learnt": f"{len(learnt)} of {len(runs)}",
-                "steps to it": _median([step for step, _ in learnt], 0),
-                "CPU seconds to it": _median([seconds for _, seconds in learnt], 1),
+                "reached": f"{len(reached)} of {len(runs)}",
+                "steps to it": _median([step for step, _ in reached], 0),
+                "CPU seconds to it": _median([seconds for _, seconds in reached], 1),
+                "there at the end": f"{last} of {len(runs)}",
                 "CPU seconds a run": _median([series(r, CPU_SECONDS)[-1] for r in runs], 1),
                 "last return": _median([r["eval_return"][-1] for r in runs], 1),
             }
@@ -176,8 +178,9 @@ LearningStudy.sections = (
                 "learning-results",
                 "Not in the paper",
                 "How soon they learn",
-                "Learnt: the first evaluation (ten greedy episodes) at Gymnasium's own threshold. "
-                "Medians over seeds 400-409; CPU seconds without evaluations.",
+                "Reached: at one evaluation (ten greedy episodes) or more the mean return was at "
+                "Gymnasium's own threshold; the first of them counts. There at the end: at the "
+                "last one, too. Medians over seeds 400-409; CPU seconds without evaluations.",
                 RunNeeds(NAME),
                 _table,
             ),

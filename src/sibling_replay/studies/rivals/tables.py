@@ -56,6 +56,11 @@ PAIRS = (  # what readers of the bench ask beside its hypotheses
     ("AVG-uniform", "DDQN-batch64"),
     ("AVG-uniform", "DDQN-2updates"),
     ("AVG-uniform", "DDQN-3step"),
+    ("AVG-uniform", "DDQN"),
+    ("DDQN-2updates", "DDQN"),
+    ("LAP", "DDQN"),
+    ("SER", "DDQN"),
+    ("GROUP-mean", "DDQN-2updates"),
 )
 PROFILED = ("DDQN", "PER", "SAMPLE", "AVG-uniform", "GROUP-mean", "CV", "LAP", "LABER")
 
