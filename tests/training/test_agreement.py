@@ -126,6 +126,23 @@ def test_same_with_other_losses_and_several_updates(method: str, settings: dict[
     walk_side_by_side(paper_config("TwoChains", method, seed=6, **shorter, **settings))
 
 
+@pytest.mark.parametrize(
+    ("method", "n_steps"),
+    [("SAMPLE", 1), pytest.param("AVG", 1, marks=pytest.mark.long), ("DDQN", 3)],
+)
+def test_same_where_targets_go_through_time_limits(method: str, n_steps: int) -> None:
+    """In a chain of a hundred steps nearly every early episode is cut off."""
+    options = {"n_steps": n_steps, "through_time_limits": True}
+    config = paper_config("Chain", method, seed=7, **{**SETTINGS, "steps": 900}, **options)
+    walk_side_by_side(config)
+    ends, goes_on = (
+        new_run(each, np.float64) for each in (replace(config, through_time_limits=False), config)
+    )
+    for run, draws in (ends, goes_on):
+        advance(Lent(run), draws, config.steps, False)
+    assert not np.allclose(ends[0].network.theta, goes_on[0].network.theta)
+
+
 def walk_side_by_side(config: TabularConfig) -> None:
     run, draws = new_run(config, np.float64)
     lent = Lent(run)

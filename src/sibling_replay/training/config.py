@@ -185,6 +185,7 @@ class TabularConfig(RunConfig):
     loss: str = "mse"  # or huber, huber:K, pal, pal:ALPHA
     updates_a_step: int = 1
     n_steps: int = 1  # that an outcome covers at most
+    through_time_limits: bool = False  # targets bootstrap where a time limit cut an episode off
     eval_mean_rewards: bool = False  # evaluations pay mean rewards: as much on average, less noise
 
     def updates_after(self, step: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,11 +31,13 @@ class Scores:
     """Scores of whole sets of seeds: a contender that lacks any seed in an environment has none
     there."""
 
-    def __init__(self, frame: pl.DataFrame, column: str = "auc_return") -> None:
-        named = with_contender(frame).filter(pl.col("seed").is_in(list(SEEDS)))
+    def __init__(
+        self, frame: pl.DataFrame, column: str = "auc_return", seeds: Sequence[int] = SEEDS
+    ) -> None:
+        named = with_contender(frame).filter(pl.col("seed").is_in(list(seeds)))
         self._of: dict[tuple[str, str], F64] = {}
         for (env, contender), runs in named.group_by("env", "contender"):
-            if runs["seed"].n_unique() == len(SEEDS) == runs.height:
+            if runs["seed"].n_unique() == len(seeds) == runs.height:
                 self._of[str(env), str(contender)] = runs.sort("seed")[column].to_numpy()
 
     def of(self, contender: str, envs: tuple[str, ...]) -> F64 | None:

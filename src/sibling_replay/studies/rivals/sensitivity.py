@@ -40,7 +40,7 @@ from sibling_replay.studies.rivals.declared import (
 from sibling_replay.studies.rivals.declared import NAME as MAIN
 from sibling_replay.studies.rivals.rates import rates_in
 from sibling_replay.studies.rivals.scores import Scores, with_contender
-from sibling_replay.studies.rivals.study import BenchStudy
+from sibling_replay.studies.rivals.study import BenchStudy, stored_bench
 from sibling_replay.studies.rivals.verdicts import BASE, CONTROLS
 from sibling_replay.studies.study import Choice, Source, Stage
 
@@ -119,7 +119,7 @@ class SensitivityStudy(BenchStudy):
         return sensitivity_runs(choice)
 
     def stages(self, choice: Choice) -> Iterator[str | Stage]:
-        main = _main_runs(choice.out)
+        main = stored_bench(choice.out)
         names = best(main)
         if not names:
             yield _not_known(choice.out)
@@ -131,7 +131,7 @@ class SensitivityStudy(BenchStudy):
 
     def status_lines(self, out: Path) -> list[str]:
         """Of the five best, once they are known."""
-        names = best(_main_runs(out))
+        names = best(stored_bench(out))
         if not names:
             return [f"{NAME}: {_not_known(out)}"]
         runs = sensitivity_runs(Choice(), names)
@@ -140,10 +140,6 @@ class SensitivityStudy(BenchStudy):
 
     def frames(self, source: Source) -> dict[str, pl.DataFrame]:
         return super().frames(source) | study_named(MAIN).frames(source)
-
-
-def _main_runs(out: Path) -> pl.DataFrame:
-    return study_named(MAIN).compared(Source(out, collected=False).runs(MAIN))
 
 
 def _not_known(out: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -99,6 +100,11 @@ class RivalStudy(BenchStudy):
 def _trials(source: Source) -> pl.DataFrame:
     """The study's own: others with seeds or settings of one's own may be there."""
     return study_named(RATE_NAME).compared(source.runs(RATE_NAME))
+
+
+def stored_bench(out: Path) -> pl.DataFrame:
+    """The bench's own runs in a directory of runs."""
+    return study_named(NAME).compared(Source(out, collected=False).runs(NAME))
 
 
 def stored_rates(source: Source) -> Rates:

@@ -88,11 +88,13 @@ def summary_rows(frame: pl.DataFrame) -> list[dict[str, str]]:
         above = normalised(scores, name, envs)
         ours = scores.of(name, envs)
         assert above is not None and ours is not None
-        cells = {"IQM": _interval(iqm(above, rng))}
+        cells = {"IQM": interval_text(iqm(above, rng))}
         for other in (BASE, "PER"):
             theirs = scores.of(other, envs)
             if theirs is not None and other != name:
-                cells[f"beats {other}"] = _interval(probability_of_improvement(ours, theirs, rng))
+                cells[f"beats {other}"] = interval_text(
+                    probability_of_improvement(ours, theirs, rng)
+                )
         cells["mean rank"] = number(float(ranks[place]), 1)
         for what, values in measured.items():
             there = [values[env, name] for env in envs if (env, name) in values]
@@ -128,7 +130,7 @@ def environment_rows(frame: pl.DataFrame) -> list[dict[str, str]]:
             if base is not None and name != BASE:
                 gap = paired_interval(ours[:, 0] - base[:, 0], compared)
                 mark = " *" if gap.low > 0 or gap.high < 0 else ""
-                row["minus DDQN [simultaneous]"] = _interval(gap, 3, sign=True) + mark
+                row["minus DDQN [simultaneous]"] = interval_text(gap, 3, sign=True) + mark
         row["value error"] = number(wrong[env, name], 3)
         keys = {"env": env, "contender": name, "paper": ""}
         found += [keys | {"metric": head, "ours": text} for head, text in row.items()]
@@ -141,17 +143,17 @@ def verdict_rows(frame: pl.DataFrame) -> list[dict[str, str]]:
     for each in judged(scores):
         cells = {
             "holds": "yes" if each.holds else "not shown" if each.asked else "not asked: H1 fails",
-            "gain": _interval(each.gain.interval, 2, sign=True),
+            "gain": interval_text(each.gain.interval, 2, sign=True),
             "p (Holm)": f"{each.p:.4f}",
-            **_over_environments(each.gain),
+            **over_environments(each.gain),
         }
         keys = {"hypothesis": f"{each.name}: {each.words}", "paper": ""}
         found += [keys | {"metric": head, "ours": text} for head, text in cells.items()]
     unseen = unseen_tails(scores)
     if found and unseen is not None:
         keys = {"hypothesis": "H2 in the two tails that nobody had seen alone", "paper": ""}
-        cells = {"holds": "not tested", "gain": _interval(unseen.interval, 2, sign=True)}
-        cells |= _over_environments(unseen)
+        cells = {"holds": "not tested", "gain": interval_text(unseen.interval, 2, sign=True)}
+        cells |= over_environments(unseen)
         found += [keys | {"metric": head, "ours": text} for head, text in cells.items()]
     if len(scores.envs(*BY_NAME)) == len(ENVS):
         everywhere = above_everywhere(scores)
@@ -193,9 +195,9 @@ def advice_rows(frame: pl.DataFrame, networks: pl.DataFrame | None = None) -> li
         shown = each.contender in each.better
         cells = {
             "use": name if shown else f"DDQN (largest: {name}, not shown)",
-            "gain over DDQN": _interval(each.gain.interval, 2, sign=True),
+            "gain over DDQN": interval_text(each.gain.interval, 2, sign=True),
             "p (Holm)": f"{each.p:.4f}",
-            **_over_environments(each.gain),
+            **over_environments(each.gain),
             "also above DDQN": ", ".join(n for n in each.better if n != each.contender) or "none",
         }
         keys = {"situation": each.situation, "paper": ""}
@@ -219,12 +221,12 @@ def pair_rows(frame: pl.DataFrame) -> list[dict[str, str]]:
             assert first is not None and second is not None and base is not None
             each = gain(first, second, base, rng)
             over = f", {each.above} of {len(each.by_task)}"
-            cell = _interval(each.interval, 2, sign=True) + over
+            cell = interval_text(each.interval, 2, sign=True) + over
             found.append(keys | {"metric": kind, "ours": cell})
     return found
 
 
-def _over_environments(found: Gain) -> dict[str, str]:
+def over_environments(found: Gain) -> dict[str, str]:
     return {
         "above zero in": f"{found.above} of {len(found.by_task)}",
         "median": number(found.median, 2, sign=True),
@@ -232,7 +234,7 @@ def _over_environments(found: Gain) -> dict[str, str]:
     }
 
 
-def _interval(found: Interval, decimals: int = 2, sign: bool = False) -> str:
+def interval_text(found: Interval, decimals: int = 2, sign: bool = False) -> str:
     value, low, high = (number(each, decimals, sign=sign) for each in found)
     return f"{value} [{low}, {high}]"
 
@@ -247,7 +249,7 @@ def grid(frame: pl.DataFrame) -> Figure | None:
         return None
     cells = tuple(tuple(_cell(scores, name, env) for env in envs) for name in names)
     panel = HeatPanel("AUC minus DDQN's, in DDQN's standard deviations over seeds", "environment",
-                      "contender", tuple(map(_short, envs)), tuple(names), cells, 4.0,
+                      "contender", tuple(map(short_name, envs)), tuple(names), cells, 4.0,
                       "minus DDQN")  # fmt: skip
     return Figure((panel,), 1, "Paired by seed; mean ± standard error.")
 
@@ -259,7 +261,7 @@ def _cell(scores: Scores, name: str, env: str) -> Estimate | None:
     return Estimate.of(((ours - base) / units(base))[:, 0].tolist())
 
 
-def _short(env: str) -> str:
+def short_name(env: str) -> str:
     """An environment's name in a picture."""
     for part, short in (
         (",max_episode_steps=200", ""), ("-v1", ""), ("-v4", ""), ("map_name=", ""), ("is_", ""),

@@ -114,9 +114,11 @@ class TableBatch(NamedTuple):
     chosen: NDArray[np.int64]  # [B] how often the second stage chose a row
 
 
-def outcome_tables(model: TabularModel, gamma: float, dtype: DTypeLike) -> OutcomeTable:
-    """Outcome tables of an environment. A time limit stops bootstrapping like a termination.
-    Rewards are those of a buffer, which keeps them in single precision."""
+def outcome_tables(
+    model: TabularModel, gamma: float, dtype: DTypeLike, through_time_limits: bool
+) -> OutcomeTable:
+    """Outcome tables of an environment. A time limit stops bootstrapping like a termination, unless
+    targets go through it. Rewards are those of a buffer, which keeps them in single precision."""
     n_states, n_actions, listed = model.next_state.shape
     width = 2 * listed
     shape = (n_states * n_actions, width)
@@ -130,7 +132,8 @@ def outcome_tables(model: TabularModel, gamma: float, dtype: DTypeLike) -> Outco
             columns = kept + truncated
             next_state[rows, columns] = model.next_state[:, :, o].ravel()
             reward[rows, columns] = model.reward[:, :, o].ravel().astype(np.float32)
-            ended = model.terminated[:, :, o].ravel() | bool(truncated)
+            cut = bool(truncated) and not through_time_limits
+            ended = model.terminated[:, :, o].ravel() | cut
             discount[rows, columns] = np.where(ended, 0.0, gamma)
     return OutcomeTable(next_state.ravel(), reward.ravel(), discount.ravel(), _powers(gamma, 1))
 
@@ -151,10 +154,10 @@ def _powers(gamma: float, n_steps: int) -> NDArray[np.float32]:
 
 
 @inner(error_model="numpy")
-def lengthen(outcomes, newest, steps, reward, next_state, ended):
+def lengthen(outcomes, newest, steps, reward, next_state, final):
     """Write a step into the outcomes of the entries that it is part of: its own, in the slot
-    `newest`, and those before it, up to `steps` in all. Sums are in single precision, as a
-    buffer's."""
+    `newest`, and those before it, up to `steps` in all. Targets do not go beyond a `final` step.
+    Sums are in single precision, as a buffer's."""
     capacity = outcomes.reward.size
     for back in range(min(steps, outcomes.powers.size - 1)):
         slot = (newest - back) % capacity
@@ -163,7 +166,7 @@ def lengthen(outcomes, newest, steps, reward, next_state, ended):
             total += np.float32(outcomes.reward[slot])
         outcomes.reward[slot] = total
         outcomes.next_state[slot] = next_state
-        outcomes.discount[slot] = np.float32(0.0) if ended else outcomes.powers[back + 1]
+        outcomes.discount[slot] = np.float32(0.0) if final else outcomes.powers[back + 1]
 
 
 def new_memory(

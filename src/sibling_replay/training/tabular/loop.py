@@ -72,6 +72,7 @@ class Settings(NamedTuple):
     rule: TableRule
     loss: Loss
     n_steps: int
+    through_time_limits: bool
     steps: int
     updates_a_step: int
     learning_starts: int
@@ -178,7 +179,8 @@ def _collect(run, draws):
     if settings.n_steps > 1:
         newest = (clock.step - 1) % run.memory.group.size
         reward, after = world.reward[group, o], world.next_state[group, o]
-        lengthen(run.outcomes, newest, clock.elapsed, reward, after, ended)
+        final = world.terminated[group, o] or (truncated and not settings.through_time_limits)
+        lengthen(run.outcomes, newest, clock.elapsed, reward, after, final)
     if ended:
         clock.state = inverse_cdf(world.initial, draws.env.random())
         clock.elapsed = 0

@@ -12,7 +12,8 @@ stored before the update of its step):
 3. epsilon and beta start at their initial values: step t explores with epsilon(t - 1), update k has
    beta(k - 1). beta therefore ends just short of 1: "toward 1".
 4. An episode that reaches the time limit stops bootstrapping (d = max(term, trunc)), and `trunc` is
-   part of the outcome, also when the episode terminated in that very step.
+   part of the outcome, also when the episode terminated in that very step. With
+   `through_time_limits` (which is not the paper's) targets go on there.
 5. Evaluations follow every so many finished training episodes (`eval_every_episodes`), after the
    update of the last step; the final one follows the last step, unless it was just evaluated.
 6. Evaluation is greedy, on an environment of its own whose random stream runs on from evaluation to
@@ -139,6 +140,7 @@ def new_run(config: TabularConfig, dtype: DTypeLike = np.float32) -> tuple[Tabul
             rule=rule,
             loss=loss_named(config.loss),
             n_steps=config.n_steps,
+            through_time_limits=config.through_time_limits,
             steps=config.steps,
             updates_a_step=config.updates_a_step,
             learning_starts=config.learning_starts,
@@ -158,7 +160,7 @@ def new_run(config: TabularConfig, dtype: DTypeLike = np.float32) -> tuple[Tabul
             beta_updates=config.beta_updates,
         ),
         world=_world(model, n_groups, width),
-        outcomes=outcome_tables(model, config.gamma, dtype)
+        outcomes=outcome_tables(model, config.gamma, dtype, config.through_time_limits)
         if config.n_steps == 1
         else outcomes_by_slot(config.n_steps, config.capacity, config.gamma, dtype),
         network=new_network(

@@ -112,6 +112,7 @@ def set_up(
             learning_rate=config.learning_rate,
             grad_clip=config.grad_clip,
             loss=config.loss,
+            through_time_limits=config.through_time_limits,
             n_steps=config.n_steps,
         ),
         buffer=ReplayBuffer.for_env(
