@@ -18,7 +18,7 @@ from sibling_replay.studies.keys import declared as keys_declared
 from sibling_replay.studies.keys import tables as keys_tables
 from sibling_replay.studies.minatar import tables as minatar_tables
 from sibling_replay.studies.minatar.encoders import no_support
-from sibling_replay.studies.rivals import networks
+from sibling_replay.studies.rivals import limits, networks
 from sibling_replay.studies.rivals import tables as rivals_tables
 from sibling_replay.studies.study import Source
 from support.minatar_frames import encoder_row, row, scored, stack
@@ -112,6 +112,7 @@ def test_gains_in_sentences_are_those_of_the_bench() -> None:
     rows = [row for part in (rivals_tables.advice_rows, rivals_tables.verdict_rows,
                              rivals_tables.pair_rows) for row in part(frame)]  # fmt: skip
     rows += networks.rows(store.load_runs(ROOT / "results" / "rivals-networks.parquet"))
+    rows += limits.verdict_rows(store.load_runs(ROOT / "results" / "rivals-limits.parquet"), frame)
     known = {found for row in rows for found in INTERVAL.findall(row["ours"])}
     told = (ROOT / "docs/which.md").read_text()
     for page in ("README.md", "docs/understand/when.md"):

@@ -122,6 +122,10 @@ class SlotSampler(StrategySampler):
             places, rows = places[changed], rows[changed]
         put_rows(self._memory.handle, places, rows, *self._memory.keeps)
 
+    def check_keys(self, keys: ArrayLike | tuple[ArrayLike, ...] | None, count: int) -> None:
+        """Raise if `put` would refuse these keys of so many slots; nothing changes."""
+        self._cells(count, keys, None)
+
     def rekey(self, keys: ArrayLike | tuple[ArrayLike, ...]) -> None:
         """Group everything anew, by other keys: those of `live_slots`, in their order.
 

@@ -64,6 +64,9 @@ def train(
     loss: Annotated[str | None, by_default("mse", "LOSS")] = None,
     updates_a_step: Annotated[int | None, by_default("1", "INT")] = None,
     n_steps: Annotated[int | None, by_default("1", "INT")] = None,
+    through_time_limits: Annotated[
+        bool | None, by_default("false with a table, else true", "{True,False}")
+    ] = None,
     eval_mean_rewards: Annotated[bool | None, by_default("false", "{True,False}")] = None,
     set: Annotated[tuple[str, ...], by_default("none", "NAME=VALUE [NAME=VALUE ...]")] = (),
     runs: Runs = Path("runs"),
@@ -118,6 +121,8 @@ def train(
         loss: mse (paper: mse), huber, huber:K, pal or pal:ALPHA.
         updates_a_step: Replay updates after every environment step, with a table (paper: 1).
         n_steps: Steps that an outcome covers at most, for n-step targets (paper: 1).
+        through_time_limits: Whether targets bootstrap where a time limit cut an episode off
+            (paper: false).
         eval_mean_rewards: Whether evaluations pay the mean reward of an action, with a table: as
             much on average, and less noise (paper: false).
         update_all_siblings: AVG only: refresh every sibling used, not only the anchor

@@ -146,11 +146,25 @@ class HostReplay:
         only_changed: it may have; leave alone the entries whose group would stay the same.
         """
         if len(slots):
-            if self.sampler.written == 0:
-                self._keys.check_first(obs, actions)
-            keys = self._keys.of(obs, actions)
-            with _other_keys_explained():
-                self.sampler.put(slots, keys, only_changed=only_changed)
+            self.put_keys(slots, self._keys_of(obs, actions), only_changed=only_changed)
+
+    def checked_keys(self, obs: Any, actions: Any, count: int) -> Any:
+        """The keys of so many entries that a host is about to write, for `put_keys`, or an error.
+        For a host that must know beforehand whether it may."""
+        keys = self._keys_of(obs, actions)
+        with _other_keys_explained():
+            self.sampler.check_keys(keys, count)
+        return keys
+
+    def put_keys(self, slots: I64, keys: Any, *, only_changed: bool = False) -> None:
+        """`put` of entries with these keys."""
+        with _other_keys_explained():
+            self.sampler.put(slots, keys, only_changed=only_changed)
+
+    def _keys_of(self, obs: Any, actions: Any) -> Any:
+        if self.sampler.written == 0:
+            self._keys.check_first(obs, actions)
+        return self._keys.of(obs, actions)
 
     def forget(self, slots: I64) -> None:
         """The entries of these slots are not to be drawn any more, if there are any."""

@@ -23,6 +23,7 @@ from sibling_replay.integrations import host
 from sibling_replay.integrations.host_export import NextValues, drawable_slots, export_columns
 from sibling_replay.integrations.host_replay import HostReplay
 from sibling_replay.integrations.rllib_storage import (
+    Pieces,
     SlottedEpisodes,
     check_batch_form,
     compared,
@@ -106,14 +107,21 @@ class SiblingEpisodeReplayBuffer(SlottedEpisodes):
             self._store(episodes)
             self.replay.fit_if_due(self._observations_and_actions)
 
-    def _written(self, slots: list[int], episode: SingleAgentEpisode, steps: range) -> None:
-        obs: Any = None
-        actions: Any = None
+    def _keys_of(self, pieces: Pieces) -> Any:
+        if not self.strategy.needs.groups:
+            return None
+        obs: Any
+        actions: Any
         if self._whole_columns:
-            obs, actions = compared(episode, slice(steps.start, steps.stop))
-        elif self.strategy.needs.groups:
-            obs, actions = one_by_one(episode, steps)
-        self.replay.put(np.array(slots), obs, actions)
+            read = [compared(episode, slice(s.start, s.stop)) for episode, s in pieces]
+            obs, actions = map(np.concatenate, zip(*read, strict=True))
+        else:
+            rows = [one_by_one(episode, steps) for episode, steps in pieces]
+            obs, actions = (list(chain(*column)) for column in zip(*rows, strict=True))
+        return self.replay.checked_keys(obs, actions, sum(len(steps) for _, steps in pieces))
+
+    def _written(self, slots: list[int], keys: Any) -> None:
+        self.replay.put_keys(np.array(slots), keys)
 
     def _emptied(self, slots: list[int]) -> None:
         self.replay.sampler.remove(np.array(slots))

@@ -6,7 +6,7 @@ import copy
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ with host("RLlib", "rllib"):
     from ray.rllib.core import DEFAULT_AGENT_ID, DEFAULT_MODULE_ID
     from ray.rllib.env.single_agent_episode import SingleAgentEpisode
     from ray.rllib.utils.replay_buffers import EpisodeReplayBuffer, PrioritizedEpisodeReplayBuffer
+
+
+Pieces: TypeAlias = list[tuple[SingleAgentEpisode, range]]  # steps of episodes, one after the other
 
 
 class SlottedEpisodes(PrioritizedEpisodeReplayBuffer):
@@ -43,8 +46,12 @@ class SlottedEpisodes(PrioritizedEpisodeReplayBuffer):
             self._slots.setdefault(number, deque()).append(slot)
 
     @abstractmethod
-    def _written(self, slots: list[int], episode: SingleAgentEpisode, steps: range) -> None:
-        """These slots stand for these steps from now on."""
+    def _keys_of(self, pieces: Pieces) -> Any:
+        """What tells siblings of these steps, or an error, before anything has changed."""
+
+    @abstractmethod
+    def _written(self, slots: list[int], keys: Any) -> None:
+        """These slots stand for the steps with these keys from now on."""
 
     @abstractmethod
     def _emptied(self, slots: list[int]) -> None:
@@ -114,35 +121,50 @@ class SlottedEpisodes(PrioritizedEpisodeReplayBuffer):
     # RLlib's own `add` fails when the episode to evict is the one it has just extended, and goes
     # through all steps of the buffer for each episode it evicts.
     def _store(self, episodes: list[SingleAgentEpisode]) -> None:
-        """Store episodes, and chunks that continue stored ones."""
+        """Store episodes, and chunks that continue stored ones. One whose keys are refused is not
+        stored, nor are those behind it."""
         stored, evicted, before = (
             len(self.episodes),
             self._num_episodes_evicted,
             self._num_timesteps,
         )
-        for episode in episodes:
-            number = self.episode_id_to_index.get(episode.id_)
-            if number is None:
-                number = self._num_episodes_evicted + len(self.episodes)
-                self.episode_id_to_index[episode.id_] = number
-                self.episodes.append(copy.deepcopy(episode))  # the giver may hold on to it
-            else:
-                self._episode(number).concat_episode(copy.deepcopy(episode))
-            self._num_timesteps += len(episode)
-            self._num_timesteps_added += len(episode)
-            while self._num_timesteps > self.capacity and len(self.episodes) > 1:
-                self._evict_oldest()
-            if number >= self._num_episodes_evicted:
-                self._give_slots(number)
-        steps, evicted = sum(map(len, episodes)), self._num_episodes_evicted - evicted
-        self._update_add_metrics(
-            **_by_agent_and_module(
-                num_episodes_added=len(self.episodes) + evicted - stored,
-                num_env_steps_added=steps,
-                num_episodes_evicted=evicted,
-                num_env_steps_evicted=before + steps - self._num_timesteps,
+        taken = 0
+        try:
+            for episode in episodes:
+                self._store_one(episode)
+                taken += len(episode)
+        finally:
+            evicted = self._num_episodes_evicted - evicted
+            self._update_add_metrics(
+                **_by_agent_and_module(
+                    num_episodes_added=len(self.episodes) + evicted - stored,
+                    num_env_steps_added=taken,
+                    num_episodes_evicted=evicted,
+                    num_env_steps_evicted=before + taken - self._num_timesteps,
+                )
             )
-        )
+
+    def _store_one(self, episode: SingleAgentEpisode) -> None:
+        number = self.episode_id_to_index.get(episode.id_)
+        known = 0 if number is None else len(self._episode(number))
+        steps = self._steps_to_give(number, known + len(episode))
+        earlier = range(steps.start, min(steps.stop, known))
+        later = range(max(steps.start - known, 0), max(steps.stop - known, 0))
+        pieces = [] if number is None else [(self._episode(number), earlier)]
+        pieces = [piece for piece in [*pieces, (episode, later)] if len(piece[1])]
+        keys = self._keys_of(pieces) if pieces else None
+        if number is None:
+            number = self._num_episodes_evicted + len(self.episodes)
+            self.episode_id_to_index[episode.id_] = number
+            self.episodes.append(copy.deepcopy(episode))  # the giver may hold on to it
+        else:
+            self._episode(number).concat_episode(copy.deepcopy(episode))
+        self._num_timesteps += len(episode)
+        self._num_timesteps_added += len(episode)
+        while self._num_timesteps > self.capacity and len(self.episodes) > 1:
+            self._evict_oldest()
+        if pieces and number >= self._num_episodes_evicted:
+            self._give_slots(number, steps, keys)
 
     def _evict_oldest(self) -> None:
         oldest = self.episodes.popleft()
@@ -150,17 +172,19 @@ class SlottedEpisodes(PrioritizedEpisodeReplayBuffer):
         self._num_episodes_evicted += 1
         self._release(list(self._slots.pop(self.episode_id_to_index.pop(oldest.id_), ())))
 
-    def _give_slots(self, number: int) -> None:
-        episode, mine = self._episode(number), self._slots.setdefault(number, deque())
-        end = len(episode) - self.n_step + 1
+    def _steps_to_give(self, number: int | None, length: int) -> range:
+        """The steps of an episode that have no slot yet and can be drawn once it is so long."""
+        mine = None if number is None else self._slots.get(number)
+        end = length - self.n_step + 1
         start = self._indices[mine[-1]][1] + 1 if mine else 0
-        steps = range(max(start, end - self.capacity), end)
-        if len(steps) == 0:
-            return
+        return range(max(start, end - self.capacity), end)
+
+    def _give_slots(self, number: int, steps: range, keys: Any) -> None:
+        mine = self._slots.setdefault(number, deque())
         # Only an episode that is alone finds too little room.
         self._release([mine.popleft() for _ in range(len(steps) - len(self._free))])
         new = self._free[: -len(steps) - 1 : -1]
-        self._written(new, episode, steps)
+        self._written(new, keys)
         del self._free[-len(steps) :]
         self._indices.update((slot, (number, t)) for slot, t in zip(new, steps, strict=True))
         mine.extend(new)

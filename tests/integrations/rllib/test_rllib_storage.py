@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from ray.rllib.utils.replay_buffers import EpisodeReplayBuffer, PrioritizedEpisodeReplayBuffer
-from rllib_kit import BETA, CAPACITY, add_in_chunks, check, filled, random_episode, update
+from rllib_kit import BETA, CAPACITY, add_in_chunks, check, episode, filled, random_episode, update
 
 from sibling_replay import Prioritized, SiblingSample, Uniform
 from sibling_replay.checkpoint import StateError
@@ -65,6 +65,51 @@ def test_an_episode_longer_than_the_buffer_loses_its_oldest_steps():
     assert sorted(t for _, t in buffer._indices.values()) == list(range(27, 37))
     buffer.add(random_episode(np.random.default_rng(1), 30))  # at once
     assert sorted(t for _, t in buffer._indices.values()) == list(range(20, 30))
+    check(buffer)
+
+
+def _no_eight(obs, action):
+    """A key that cannot tell of an observation of eight or more, and is wider for seven."""
+    if obs[0] >= 8:
+        raise ValueError("eight has no key")
+    return obs if obs[0] < 7 else np.zeros(5, np.float32)
+
+
+def _content(buffer):
+    return [(each.id_, np.array(each.get_observations()).tolist()) for each in buffer.episodes]
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+@pytest.mark.parametrize("odd", [8, 7])
+@pytest.mark.parametrize("goes_on", [False, True], ids=["new", "goes on"])
+def test_an_episode_whose_key_is_refused_is_not_stored(goes_on, odd, n_step):
+    """Not a part of it: nothing is evicted for it, no step counted; what came before it stays."""
+    buffer = SiblingEpisodeReplayBuffer(
+        20, strategy=SiblingSample(), n_step=n_step, key=_no_eight, seed=0
+    )
+    numbers = [1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6]
+    for _ in range(2):
+        buffer.add(episode(numbers[:9], [0] * 8))
+    first, fits = episode(numbers, [1] * 11, terminated=False), episode([1, 2], [0])
+    wrong = episode([4, 5, odd, 3, 3, 3, 3], [0] * 6)
+    if goes_on:
+        first, wrong = first[:4], episode([5, odd, 1, 1, 1], [0] * 4, id_=first.id_, t_started=4)
+    buffer.add(first)
+    buffer.add(fits)
+    before, held, counts = buffer.get_state(), _content(buffer), repr(buffer.metrics.peek())
+    with pytest.raises(ValueError, match=r"no key|shape|bytes"):
+        buffer.add(wrong)
+    check(buffer)
+    after = buffer.get_state()
+    for same in ("_num_timesteps_added", "_indices", "free", "rng"):
+        assert after[same] == before[same]
+    assert _content(buffer) == held
+    with pytest.raises(ValueError, match=r"no key|shape|bytes"):
+        buffer.add([episode([3, 2], [1]), wrong, episode([2, 1], [1])])
+    check(buffer)
+    assert buffer.get_added_timesteps() == before["_num_timesteps_added"] + 1
+    assert repr(buffer.metrics.peek()) != counts
+    buffer.add(episode(numbers, [0] * 11))  # and it goes on
     check(buffer)
 
 
