@@ -267,6 +267,20 @@ def test_failing_run_fails_the_command_at_the_end(tmp_path, capsys, monkeypatch)
             "--eval-every-episodes is for environments with a transition table",
         ),
         (
+            (
+                "train",
+                "--env",
+                "CartPole-v1",
+                "--method",
+                "PER",
+                "--hidden",
+                "64",
+                "--set",
+                "hidden_layers=64-64",
+            ),
+            "hidden_layers is given twice: by --set and by an option of its own",
+        ),
+        (
             ("train", "--env", "CartPole-v1", "--method", "SAMPLE", "--key", "grids:4"),
             "unknown key 'grids:4'",
         ),

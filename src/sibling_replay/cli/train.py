@@ -218,7 +218,11 @@ def _without_table(
     if "hidden" in given:
         units = given.pop("hidden")
         given["hidden_layers"] = f"{units}-{units}" if units.isdecimal() else units
-    given |= settings_of_kind(GymConfig, others, "train")
+    by_set = settings_of_kind(GymConfig, others, "train")
+    twice = sorted(given.keys() & by_set.keys())
+    if twice:
+        raise ValueError(f"{twice[0]} is given twice: by --set and by an option of its own")
+    given |= by_set
     if learner is not None:
         given["learner"] = learner
     if key is not None:
