@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import linecache
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +56,15 @@ def test_a_strategy_of_ones_own_beside_the_built_in_ones(tmp_path, capsys, monke
     assert "4 done, 0 already there, 0 failed" in said and "your own" in said
     kinds = {row["kind"][0] for row in store.each_run(tmp_path / "runs", ["bench"])}
     assert kinds == {GymConfig.kind}
+    # changed code is other code: its runs are not those that are stored
+    assert bench(*shared, "--method", "DDQN", "own_bench:Newest", "--runs", "runs") == 0
+    assert "0 done, 4 already there, 0 failed" in capsys.readouterr().out
+    changed = STRATEGY.replace('"newest"', '"newest of the bench"') + "\n# changed\n"
+    (tmp_path / "own_bench.py").write_text(changed)
+    del sys.modules["own_bench"]
+    linecache.checkcache()
+    assert bench(*shared, "--method", "DDQN", "own_bench:Newest", "--runs", "runs") == 0
+    assert "2 done, 2 already there, 0 failed" in capsys.readouterr().out
 
 
 def test_with_and_without_a_table_in_one_directory(tmp_path, capsys, monkeypatch) -> None:

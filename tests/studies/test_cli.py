@@ -281,6 +281,42 @@ def test_failing_run_fails_the_command_at_the_end(tmp_path, capsys, monkeypatch)
             "hidden_layers is given twice: by --set and by an option of its own",
         ),
         (
+            (
+                "train",
+                "--env",
+                "CartPole-v1",
+                "--method",
+                "SAMPLE",
+                "--key",
+                "auto",
+                "--set",
+                "key=grid:4",
+            ),
+            "key is given twice",
+        ),
+        (
+            (
+                "train",
+                "--env",
+                "CartPole-v1",
+                "--method",
+                "PER",
+                "--learner",
+                "compiled",
+                "--set",
+                "learner=torch",
+            ),
+            "learner is given twice",
+        ),
+        (
+            ("train", "--env", "CartPole-v1", "--method", "PER", "--key", "grid:4"),
+            "--key makes siblings, and PER draws without: it would do nothing",
+        ),
+        (
+            ("bench", "--env", "CartPole-v1", "--method", "DDQN", "PER", "--key", "grid:4"),
+            "none of DDQN, PER draws by groups: --key would do nothing",
+        ),
+        (
             ("train", "--env", "CartPole-v1", "--method", "SAMPLE", "--key", "grids:4"),
             "unknown key 'grids:4'",
         ),

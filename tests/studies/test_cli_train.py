@@ -76,8 +76,12 @@ def test_schedules_longer_than_a_run_are_told(tmp_path, capsys):
     assert run("train", *some, *two) == 0
     assert "cut off" not in capsys.readouterr().out
     few = ("--steps", "1200", "--set", "train_every=4", "--hidden", "8", *out)
-    assert run("train", "--env", "CartPole-v1", "--method", "PER", *few) == 0
-    assert "beta_updates is 1,200, past the last update" in capsys.readouterr().out
+    for method, told in (("PER", True), ("LAP", False)):  # LAP's batches have no weights
+        own = ("train", "--env", "CartPole-v1", "--method", method, *few)
+        assert run(*own) == 0
+        assert "cut off" not in capsys.readouterr().out  # beta follows the updates there are
+        assert run(*own, "--beta-updates", "1200") == 0
+        assert ("beta_updates is 1,200, past the last update" in capsys.readouterr().out) is told
     assert run("train", "--env", "CartPole-v1", "--method", "DDQN", *few) == 0
     assert "cut off" not in capsys.readouterr().out, "it has no weights"
 

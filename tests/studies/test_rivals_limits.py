@@ -22,6 +22,7 @@ from sibling_replay.studies.rivals.limits import (
     verdict_rows,
 )
 from sibling_replay.studies.rivals.sensitivity import SEEDS as OTHER_SEEDS
+from sibling_replay.studies.rivals.study import WAY_OUT
 from sibling_replay.studies.study import Choice
 from sibling_replay.training.tabular.lent import Lent
 from sibling_replay.training.tabular.loop import advance
@@ -49,7 +50,7 @@ def test_learning_rates_are_those_of_the_bench(tmp_path: Path) -> None:
     study = study_named("rivals-limits")
     assert [*study.stages(Choice(out=tmp_path))] == [
         f"`rivals` is not whole in {tmp_path}: the learning rates of 81 of its cells are not known "
-        "yet"
+        f"yet {WAY_OUT}"
     ]
     rates = {("Chain", "CV"): 0.5}
     chosen = Choice(envs=("chain",), methods=("cv", "per"), seeds=(1030,))

@@ -35,7 +35,7 @@ from sibling_replay.studies.rivals.declared import (
 )
 from sibling_replay.studies.rivals.rates import chosen_rates, rates_in
 from sibling_replay.studies.rivals.scores import Scores
-from sibling_replay.studies.rivals.study import BenchJob, stored_rates
+from sibling_replay.studies.rivals.study import WAY_OUT, BenchJob, stored_rates
 from sibling_replay.studies.rivals.verdicts import above_everywhere, advice, judged
 from sibling_replay.studies.study import Choice, Source
 from sibling_replay.studies.tabular import RunNeeds
@@ -345,7 +345,7 @@ def test_the_five_best_are_varied_once_the_bench_is_whole(
     """On known rows, AVG-uniform, CV and SAMPLE among them; before that, a sentence and no run."""
     study = study_named("rivals-sensitivity")
     assert [*study.stages(Choice(out=tmp_path))] == [
-        f"`rivals` is not whole in {tmp_path}: which are the five best is not known yet"
+        f"`rivals` is not whole in {tmp_path}: which are the five best is not known yet {WAY_OUT}"
     ]
     assert sensitivity.best(known_rows.filter(pl.col("seed") < 1019)) == ()
     names = sensitivity.best(known_rows)
@@ -361,7 +361,7 @@ def test_the_five_best_are_varied_once_the_bench_is_whole(
         sensitivity.sensitivity_runs(Choice(methods=("PER",)), ("CV",))
     assert study.status_lines(tmp_path) == [
         f"rivals-sensitivity: `rivals` is not whole in {tmp_path}: which are the five best is not "
-        "known yet"
+        f"known yet {WAY_OUT}"
     ]
     rated = known_rows.with_columns(learning_rate=pl.col("seed") * 0 + 0.25)
     assert set(rates_in(rated).values()) == {0.25} and len(rates_in(rated)) == len(BY_NAME) * 17

@@ -25,7 +25,13 @@ from sibling_replay.running.display import duration
 from sibling_replay.running.runs import Run, spelt
 from sibling_replay.studies.own import OWN, OwnJob, refuse_idle
 from sibling_replay.studies.rivals.declared import BY_NAME, Contender
-from sibling_replay.studies.rivals.shortlist import NAME, SHORTLIST, bench_rows, bench_run
+from sibling_replay.studies.rivals.shortlist import (
+    NAME,
+    SHORTLIST,
+    as_in_networks,
+    bench_rows,
+    bench_run,
+)
 from sibling_replay.studies.study import Choice
 from sibling_replay.training.config import TabularConfig
 from sibling_replay.training.gym_config import GymConfig
@@ -51,6 +57,7 @@ def bench(
 
     Says how many runs there will be and how long they take, from a short run of its own, and asks
     before it begins. Finished runs are kept: the same command goes on, and more seeds add to them.
+    A strategy or environment of your own is run anew when the file it is in has changed.
     A difference that is not significant is called "not shown".
 
     Args:
@@ -85,6 +92,8 @@ def bench(
         check_vectors(env)
     if key is not None and table:
         raise ValueError(f"--key is for environments without a table: groups of {env} are exact")
+    if key is not None and not any(map(_grouped, contenders.values())):
+        raise ValueError(f"none of {', '.join(names)} draws by groups: --key would do nothing")
     wanted = [
         bench_run(
             env, contenders[name], seed, table, steps=steps, **learner,
@@ -119,7 +128,8 @@ def bench(
                 f"some of these runs were evaluated less than twice in {wanted[0].config.steps:,} "
                 "steps, so they have no area under a curve to compare: give more --steps"
             )
-        terminal.new_console().print(_table(bench_rows(frame, list(contenders.values())), env))
+        shown = [each if table else as_in_networks(each) for each in contenders.values()]
+        terminal.new_console().print(_table(bench_rows(frame, shown), env))
     return finish(report, runs / NAME)
 
 

@@ -119,7 +119,7 @@ def reproduce(
     _refuse_unused(study, options)
     settings = settings_for(study, set_, steps)
     choice = Choice(runs, env, method, tuple(dict.fromkeys(seeds)), settings, options)
-    report = Tally(0, 0)
+    report: Tally | None = None
     for stage in study.stages(choice):
         if isinstance(stage, str):
             say(stage)
@@ -131,6 +131,8 @@ def reproduce(
         report = carry_out(stage.runs, runs, chosen, stage.title, stage.job)
         if report.failures:
             break
+    if report is None:  # what stands in the way has been said
+        return 1
     return finish(report, runs)
 
 

@@ -25,11 +25,12 @@ from sibling_replay.studies.study import Choice
 from sibling_replay.training.config import ENVIRONMENTS, TabularConfig, gym_id
 from sibling_replay.training.evaluation import LONGEST_EVALUATION
 from sibling_replay.training.gym_config import GymConfig, gym_config
-from sibling_replay.training.methods import method_named
+from sibling_replay.training.methods import draws_by_siblings, method_named
 from sibling_replay.training.spaces import check_spaces
 
 Learner = Literal["tabular", "compiled", "torch", "sb3"]
 LEARNERS = "{tabular,compiled,torch,sb3}"
+_NO_BETA = ("DDQN", "LAP", "SER", "LABER", "CER", "AGE")  # whose weights hang on no exponent
 PaperFloat = Annotated[float | None, by_default("the paper's", "FLOAT")]
 PaperInt = Annotated[int | None, by_default("the paper's", "INT")]
 PaperBool = Annotated[bool | None, by_default("the paper's", "{True,False}")]
@@ -138,7 +139,8 @@ def train(
     else:
         config = _without_table(env, method, seed, given, key, learner, set)
     refuse_idle(config)
-    if "steps" in given or set:  # the paper's and the bench's own lengths are as they are
+    # the paper's and the bench's own lengths are as they are
+    if set or given.keys() & {"steps", "epsilon_decay_steps", "beta_updates"}:
         _tell_schedules_cut_off(config)
     run = own_run(config)
     job = OWN.job(Choice(out=runs))
@@ -166,7 +168,7 @@ def _tell_schedules_cut_off(config: TabularConfig | GymConfig) -> None:
         ("beta_updates", "update", updates),
     ):
         last = getattr(config, name)
-        if last > end and not (unit == "update" and config.method == "DDQN"):  # it has no beta
+        if last > end and not (unit == "update" and config.method in _NO_BETA):
             say(f"{name} is {last:,}, past the last {unit} of this run: its schedule is cut off")
 
 
@@ -218,15 +220,19 @@ def _without_table(
     if "hidden" in given:
         units = given.pop("hidden")
         given["hidden_layers"] = f"{units}-{units}" if units.isdecimal() else units
+    if learner is not None:
+        given["learner"] = learner
+    if key is not None:
+        if draws_by_siblings(method) is False:
+            raise ValueError(
+                f"--key makes siblings, and {method} draws without: it would do nothing"
+            )
+        given["key"] = key
     by_set = settings_of_kind(GymConfig, others, "train")
     twice = sorted(given.keys() & by_set.keys())
     if twice:
         raise ValueError(f"{twice[0]} is given twice: by --set and by an option of its own")
     given |= by_set
-    if learner is not None:
-        given["learner"] = learner
-    if key is not None:
-        given["key"] = key
     config = gym_config(gym_id(env), method, seed, **given)
     check_vectors(env)
     return config

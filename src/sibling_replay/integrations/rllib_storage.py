@@ -144,7 +144,8 @@ class SlottedEpisodes(PrioritizedEpisodeReplayBuffer):
                 )
             )
 
-    def _store_one(self, episode: SingleAgentEpisode) -> None:
+    def _store_one(self, given: SingleAgentEpisode) -> None:
+        episode = copy.deepcopy(given)  # the giver may hold on to theirs
         number = self.episode_id_to_index.get(episode.id_)
         known = 0 if number is None else len(self._episode(number))
         steps = self._steps_to_give(number, known + len(episode))
@@ -156,9 +157,9 @@ class SlottedEpisodes(PrioritizedEpisodeReplayBuffer):
         if number is None:
             number = self._num_episodes_evicted + len(self.episodes)
             self.episode_id_to_index[episode.id_] = number
-            self.episodes.append(copy.deepcopy(episode))  # the giver may hold on to it
+            self.episodes.append(episode)
         else:
-            self._episode(number).concat_episode(copy.deepcopy(episode))
+            self._episode(number).concat_episode(episode)
         self._num_timesteps += len(episode)
         self._num_timesteps_added += len(episode)
         while self._num_timesteps > self.capacity and len(self.episodes) > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
@@ -14,6 +14,7 @@ from sibling_replay.running import store
 from sibling_replay.running.jobs import JobFunction
 from sibling_replay.running.runs import Run, own_settings, run_id
 from sibling_replay.studies.gym_job import GymJob
+from sibling_replay.studies.own_code import code_of
 from sibling_replay.studies.rivals.settings import bench_config
 from sibling_replay.studies.rivals.shortlist import NAME as BENCH
 from sibling_replay.studies.study import Choice, Stage
@@ -31,16 +32,21 @@ DEFAULT = "as DQN has it"
 
 
 def own_run(config: RunConfig) -> Run:
-    """Its id names every setting that is not the usual one: the bench's or the paper's on
-    environments with a table, elsewhere the default."""
+    """Its id names every setting that is not the usual one (the bench's or the paper's on
+    environments with a table, elsewhere the default), and the code of what is one's own."""
     check_options(config)
     if isinstance(config, TabularConfig):
         usual: RunConfig = bench_config(config.env, config.method, config.seed)
         settings = own_settings(config, usual)
-    else:  # schedules follow the length of a run
+    else:  # schedules follow the length of a run and its updates
+        assert isinstance(config, GymConfig)
         usual = gym_config(config.env, config.method, config.seed, steps=config.steps)
+        rounds = {"train_every": config.train_every, "updates_a_round": config.updates_a_round}
+        beta = gym_config(config.env, config.method, config.seed, steps=config.steps, **rounds)
+        usual = replace(usual, beta_updates=beta.beta_updates)
         length = [f"steps={config.steps}"] if config.steps != STEPS else []
         settings = [*length, *own_settings(config, usual, apart=("steps",))]
+    settings += code_of(config.env, config.method)
     return Run(NAME, run_id(NAME, config, *settings), config)
 
 

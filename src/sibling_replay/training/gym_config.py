@@ -67,7 +67,8 @@ def gym_config(env: str, method: str, seed: int, **settings: Any) -> GymConfig:
     """A run of `DQN`: epsilon falls over a fifth of it and beta rises over all of it, unless the
     settings say otherwise."""
     steps = settings.get("steps", STEPS)
-    schedules = {"epsilon_decay_steps": steps // 5, "beta_updates": steps}
+    updates = steps // settings.get("train_every", 1) * settings.get("updates_a_round", 1)
+    schedules = {"epsilon_decay_steps": steps // 5, "beta_updates": updates}
     key = "auto" if draws_by_siblings(method) else ""
     usual = {"steps": STEPS, "target_interval": 500, "key": key, "alpha": usual_alpha(method)}
     usual |= schedules

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -111,6 +112,20 @@ def test_an_episode_whose_key_is_refused_is_not_stored(goes_on, odd, n_step):
     assert repr(buffer.metrics.peek()) != counts
     buffer.add(episode(numbers, [0] * 11))  # and it goes on
     check(buffer)
+
+
+def test_an_episode_that_cannot_be_copied_leaves_no_trace():
+    buffer = SiblingEpisodeReplayBuffer(20, strategy=SiblingSample(), seed=0)
+    first, second = episode([1, 2, 3], [0, 1]), episode([4, 5], [1])
+    buffer.add(first)
+    second.infos[0] = {"lock": threading.Lock()}
+    with pytest.raises(TypeError, match="lock"):
+        buffer.add(second)
+    buffer.add(episode([6, 7, 8], [0, 0]))
+    second.infos[0] = {}
+    buffer.add(second)
+    check(buffer)
+    assert len(buffer) == 5 and buffer.episode_id_to_index[second.id_] == 2
 
 
 def test_the_buffer_keeps_what_it_was_given():

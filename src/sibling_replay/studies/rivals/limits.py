@@ -48,7 +48,7 @@ from sibling_replay.studies.rivals.declared import (
 from sibling_replay.studies.rivals.declared import NAME as MAIN
 from sibling_replay.studies.rivals.rates import rates_in
 from sibling_replay.studies.rivals.scores import Scores
-from sibling_replay.studies.rivals.study import BenchStudy, stored_bench
+from sibling_replay.studies.rivals.study import WAY_OUT, BenchStudy, stored_bench
 from sibling_replay.studies.rivals.tables import interval_text, over_environments, short_name
 from sibling_replay.studies.rivals.verdicts import BASE, LEVEL
 from sibling_replay.studies.study import Choice, Source, Stage
@@ -113,7 +113,7 @@ class LimitStudy(BenchStudy):
         if unknown and "learning_rate" not in choice.settings:
             yield (
                 f"`{MAIN}` is not whole in {choice.out}: the learning rates of {len(unknown)} of "
-                "its cells are not known yet"
+                f"its cells are not known yet {WAY_OUT}"
             )
             return
         runs = limit_runs(choice, rates)

@@ -40,7 +40,7 @@ from sibling_replay.studies.rivals.declared import (
 from sibling_replay.studies.rivals.declared import NAME as MAIN
 from sibling_replay.studies.rivals.rates import rates_in
 from sibling_replay.studies.rivals.scores import Scores, with_contender
-from sibling_replay.studies.rivals.study import BenchStudy, stored_bench
+from sibling_replay.studies.rivals.study import WAY_OUT, BenchStudy, stored_bench
 from sibling_replay.studies.rivals.verdicts import BASE, CONTROLS
 from sibling_replay.studies.study import Choice, Source, Stage
 
@@ -143,7 +143,7 @@ class SensitivityStudy(BenchStudy):
 
 
 def _not_known(out: Path) -> str:
-    return f"`{MAIN}` is not whole in {out}: which are the five best is not known yet"
+    return f"`{MAIN}` is not whole in {out}: which are the five best is not known yet {WAY_OUT}"
 
 
 class BestNeeds:

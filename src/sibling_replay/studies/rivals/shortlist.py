@@ -15,6 +15,7 @@ from sibling_replay.artefacts.statistics import (
     probability_of_improvement,
 )
 from sibling_replay.running.runs import Run, run_id
+from sibling_replay.studies.own_code import code_of
 from sibling_replay.studies.rivals.declared import Contender
 from sibling_replay.studies.rivals.scores import with_contender
 from sibling_replay.studies.rivals.settings import bench_config
@@ -40,6 +41,7 @@ def bench_run(env: str, contender: Contender, seed: int, table: bool, **others: 
             settings.setdefault(name, int(scale * getattr(config, name)))
     config = replace(config, **settings)
     cell = [f"{name}={value}" for name, value in sorted(others.items()) if value is not None]
+    cell += code_of(env, contender.method)
     return Run(NAME, run_id(NAME, config, contender.name, *cell), config)
 
 
@@ -53,6 +55,13 @@ def network_config(env: str, contender: Contender, seed: int, **others: Any) -> 
     }
     method = "AVG-g8" if contender.method == "AVG" else contender.method
     return gym_config(env, method, seed, **{**own, **others})
+
+
+def as_in_networks(contender: Contender) -> Contender:
+    """With words for what `network_config` makes of it."""
+    if contender.method != "AVG":
+        return contender
+    return replace(contender, words=f"{contender.words} (of up to eight siblings)")
 
 
 def bench_rows(frame: pl.DataFrame, contenders: Sequence[Contender]) -> list[dict[str, str]]:
