@@ -109,9 +109,9 @@ def test_differences_in_sentences_are_those_of_the_papers_runs() -> None:
 def test_gains_in_sentences_are_those_of_the_bench() -> None:
     """Every interval of *Which replay?*, and of the sentences on the bench elsewhere."""
     frame = store.load_runs(ROOT / "results" / "rivals.parquet")
-    rows = [row for part in (rivals_tables.advice_rows, rivals_tables.verdict_rows,
-                             rivals_tables.pair_rows) for row in part(frame)]  # fmt: skip
-    rows += networks.rows(store.load_runs(ROOT / "results" / "rivals-networks.parquet"))
+    latent = store.load_runs(ROOT / "results" / "rivals-networks.parquet")
+    rows = [*rivals_tables.verdict_rows(frame), *rivals_tables.pair_rows(frame)]
+    rows += [*rivals_tables.advice_rows(frame, latent), *networks.rows(latent)]
     rows += limits.verdict_rows(store.load_runs(ROOT / "results" / "rivals-limits.parquet"), frame)
     known = {found for row in rows for found in INTERVAL.findall(row["ours"])}
     told = (ROOT / "docs/which.md").read_text()
