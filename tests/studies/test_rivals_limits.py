@@ -27,6 +27,7 @@ from sibling_replay.studies.study import Choice
 from sibling_replay.training.tabular.lent import Lent
 from sibling_replay.training.tabular.loop import advance
 from sibling_replay.training.tabular.trainer import new_run
+from support.command import run
 
 
 def test_its_runs_are_the_benchs_but_for_limits_and_seeds() -> None:
@@ -58,6 +59,12 @@ def test_learning_rates_are_those_of_the_bench(tmp_path: Path) -> None:
     assert found == {"CV": 0.5, "PER": 1e-3}
     with pytest.raises(ValueError, match="unknown method 'AVG' in this study"):
         limit_runs(Choice(methods=("AVG",)))
+
+
+def test_a_command_that_can_run_nothing_fails_and_says_the_way_out(tmp_path: Path, capsys) -> None:
+    for name in ("rivals-limits", "rivals-sensitivity"):
+        assert run("reproduce", name, "--runs", tmp_path) == 1
+        assert "`collect rivals --back` lays out those of results/" in capsys.readouterr().out
 
 
 @pytest.mark.long

@@ -5,32 +5,35 @@ from __future__ import annotations
 
 import inspect
 from hashlib import blake2b
+from typing import Any
 
-from sibling_replay.envs import make_env, parse_env
+import gymnasium as gym
+from gymnasium.envs.registration import load_env_creator
+
+from sibling_replay.envs import parse_env
 from sibling_replay.strategies.registry import find_strategy
-from sibling_replay.training.config import gym_id
 
 
 def code_of(env: str, method: str) -> list[str]:
     """`code=` and a digest of the files in which a strategy given as module:Class and an
     environment given as module:Id are defined; nothing where both are names of a library. Files
     that those import do not count."""
-    kinds: list[type] = []
+    given: list[Any] = []
     if ":" in method:
-        kinds.append(find_strategy(method))
-    if ":" in parse_env(env)[0]:
-        made = make_env(gym_id(env))
-        kinds.append(type(made.unwrapped))
-        made.close()
-    sources = [source for source in map(_source, kinds) if source]
+        given.append(find_strategy(method))
+    _, colon, name = parse_env(env)[0].partition(":")
+    if colon:  # its module was imported when the name was looked up
+        entry = gym.spec(name).entry_point
+        given.append(load_env_creator(entry) if isinstance(entry, str) else entry)
+    sources = [source for source in map(_source, given) if source]
     if not sources:
         return []
     return [f"code={blake2b(''.join(sources).encode(), digest_size=4).hexdigest()}"]
 
 
-def _source(kind: type) -> str:
-    module = inspect.getmodule(kind)
-    if module is None or kind.__module__.partition(".")[0] == "sibling_replay":
+def _source(given: Any) -> str:
+    module = inspect.getmodule(given)
+    if module is None or module.__name__.partition(".")[0] == "sibling_replay":
         return ""
     try:
         return inspect.getsource(module)
