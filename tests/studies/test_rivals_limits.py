@@ -27,7 +27,7 @@ from sibling_replay.studies.study import Choice
 from sibling_replay.training.tabular.lent import Lent
 from sibling_replay.training.tabular.loop import advance
 from sibling_replay.training.tabular.trainer import new_run
-from support.command import run
+from support.command import run as command
 
 
 def test_its_runs_are_the_benchs_but_for_limits_and_seeds() -> None:
@@ -63,7 +63,7 @@ def test_learning_rates_are_those_of_the_bench(tmp_path: Path) -> None:
 
 def test_a_command_that_can_run_nothing_fails_and_says_the_way_out(tmp_path: Path, capsys) -> None:
     for name in ("rivals-limits", "rivals-sensitivity"):
-        assert run("reproduce", name, "--runs", tmp_path) == 1
+        assert command("reproduce", name, "--runs", tmp_path) == 1
         assert "`collect rivals --back` lays out those of results/" in capsys.readouterr().out
 
 
