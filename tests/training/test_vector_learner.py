@@ -173,6 +173,7 @@ def test_both_learners_walk_the_same_way_with_other_methods(name: str) -> None:
     "changes",
     [
         {"loss": "huber", "hidden_layers": "32"},
+        {"hidden_layers": "9-6-7"},  # products by BLAS and by hand, rows not by fours
         {"hidden_layers": "24-16-8", "train_every": 4, "updates_a_round": 3},
         {"tau": 0.05, "target_interval": 2, "grad_clip": 0.3},
         {"through_time_limits": False, "gamma": 0.9},

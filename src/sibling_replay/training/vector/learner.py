@@ -114,7 +114,7 @@ class CompiledDoubleDQN:
         errors = np.empty(len(obs), dtype)
         shift = _NO_SHIFT if batch.shift is None else batch.shift
         self.updates += 1
-        rule = self._loss, self.updates, self.learning_rate, self.grad_clip
+        rule = *self._loss, self.updates, self.learning_rate, self.grad_clip
         if outcomes is batch and self._n_steps == 1:
             targets: NDArray[Any] = np.empty(len(next_obs), dtype)
             self.last_loss = learn(
