@@ -104,9 +104,9 @@ def _product(a, b, out):
     if b.shape[1] > _FEW:
         np.dot(a, b, out)
         return
-    columns = b.T.copy()
+    columns = np.ascontiguousarray(b.T)
     for i in range(a.shape[0]):
-        for j in range(columns.shape[0]):
+        for j in range(b.shape[1]):
             total = b.dtype.type(0)
             for k in range(a.shape[1]):
                 total += a[i, k] * columns[j, k]
@@ -164,24 +164,24 @@ def _values_of_one(sizes, theta, obs, units):
     start = place = 0
     for layer in range(last + 1):
         fan_in, fan_out = sizes[layer], sizes[layer + 1]
-        weight = theta[start : start + fan_in * fan_out].reshape(fan_in, fan_out)
-        bias = theta[start + fan_in * fan_out : start + (fan_in + 1) * fan_out]
+        rows = theta[start : start + (fan_in + 1) * fan_out].reshape(fan_in + 1, fan_out)
         found = units[place : place + fan_out]
-        found[:] = bias
+        for j in range(fan_out):
+            found[j] = rows[fan_in, j]  # the bias
         fours = fan_in - fan_in % 4
         for k in range(0, fours, 4):
             a, b, c, d = inputs[k], inputs[k + 1], inputs[k + 2], inputs[k + 3]
             if a != zero or b != zero or c != zero or d != zero:
                 for j in range(fan_out):
                     found[j] += (
-                        a * weight[k, j]
-                        + b * weight[k + 1, j]
-                        + c * weight[k + 2, j]
-                        + d * weight[k + 3, j]
+                        a * rows[k, j]
+                        + b * rows[k + 1, j]
+                        + c * rows[k + 2, j]
+                        + d * rows[k + 3, j]
                     )
         for k in range(fours, fan_in):
             for j in range(fan_out):
-                found[j] += inputs[k] * weight[k, j]
+                found[j] += inputs[k] * rows[k, j]
         if layer < last:
             for j in range(fan_out):
                 found[j] = max(found[j], zero)
