@@ -55,11 +55,18 @@ class StateError(ValueError):
 def write_state(
     path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, Any]
 ) -> None:
-    """Write a state file. It appears under its name only when complete and on disk."""
-    text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    """Write a state file. It appears under its name only when complete and on disk. Numbers and
+    arrays of NumPy in the header are written as Python's."""
+    text = np.frombuffer(json.dumps(header, default=_plain).encode(), dtype=np.uint8)
     members: dict[str, Any] = {_HEADER: text, **arrays}
     with whole_file(path) as file:
         np.savez(file, **members)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    raise TypeError(f"a state file holds numbers, text and lists of them, not {value!r}")
 
 
 def read_state(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

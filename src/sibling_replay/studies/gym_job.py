@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sibling_replay.checkpoint import RollingCheckpoint
 from sibling_replay.running.runs import Run
+from sibling_replay.studies.own_code import code_of
 from sibling_replay.training.gym_config import GymConfig
 from sibling_replay.training.results import RunResult
 
@@ -26,14 +27,16 @@ class GymJob:
             return train_sb3(config)
         from sibling_replay.training.gym_run import train_gym
 
-        place = self._place(config)
+        place = self.place(config)
         return train_gym(config, checkpoint=place)
 
-    def _place(self, config: GymConfig) -> Path | None:
-        """Readable, and made unique by all of the config."""
+    def place(self, config: GymConfig) -> Path | None:
+        """Readable, and made unique by all of the config and the code of what is one's own: what
+        other code has begun is not gone on with."""
         if self.checkpoints is None:
             return None
-        digest = hashlib.blake2b(repr(config).encode(), digest_size=6).hexdigest()
+        whole = "".join([repr(config), *code_of(config.env, config.method)])
+        digest = hashlib.blake2b(whole.encode(), digest_size=6).hexdigest()
         return self.checkpoints / f"{config.label}-{digest}"
 
     def steps_done(self, run: Run) -> int:
@@ -42,6 +45,6 @@ class GymJob:
 
     def forget(self, run: Run) -> None:
         """Delete the checkpoints of a run whose result is stored."""
-        place = self._place(run.config) if isinstance(run.config, GymConfig) else None
+        place = self.place(run.config) if isinstance(run.config, GymConfig) else None
         if place is not None:
             RollingCheckpoint(place).remove()

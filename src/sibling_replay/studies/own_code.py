@@ -3,6 +3,7 @@ the code whose runs are stored."""
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from hashlib import blake2b
 from typing import Any
@@ -21,8 +22,9 @@ def code_of(env: str, method: str) -> list[str]:
     given: list[Any] = []
     if ":" in method:
         given.append(find_strategy(method))
-    _, colon, name = parse_env(env)[0].partition(":")
-    if colon:  # its module was imported when the name was looked up
+    module, colon, name = parse_env(env)[0].partition(":")
+    if colon:
+        importlib.import_module(module)  # which registers it
         entry = gym.spec(name).entry_point
         given.append(load_env_creator(entry) if isinstance(entry, str) else entry)
     sources = [source for source in map(_source, given) if source]

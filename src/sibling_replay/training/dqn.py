@@ -10,12 +10,13 @@ On vectors the learner is compiled (`vector/`); `learner="torch"` takes the torc
 from __future__ import annotations
 
 import os
+import sys
 import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -25,42 +26,31 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike, NDArray
 
 from sibling_replay import ReplayBuffer, SiblingSample, Strategy
-from sibling_replay.checkpoint import RollingCheckpoint, StateError, read_state, write_state
+from sibling_replay.checkpoint import RollingCheckpoint, StateError, read_state
 from sibling_replay.rng import SEED_BOUND, streams
 from sibling_replay.strategies.registry import require_strategy
 from sibling_replay.training.evaluation import greedy_returns
 from sibling_replay.training.initial import initial_layers
 from sibling_replay.training.interaction import Position, interact, refuse_unknown_signals
 from sibling_replay.training.made import Made
-from sibling_replay.training.model_state import (
-    Arrays,
-    part_of,
-    refuse_other_end,
-    refuse_other_model,
-    strategy_in,
-    under,
-)
+from sibling_replay.training.model_state import strategy_in
 from sibling_replay.training.plan import Plan, next_stop
 from sibling_replay.training.reporting import LOOK_EVERY, Progress, Reporter
-from sibling_replay.training.settings import NetworkSettings, settings_by_name
+from sibling_replay.training.saved_dqn import OBJECT, VERSION, SavedDQN
+from sibling_replay.training.settings import settings_by_name
 from sibling_replay.training.spaces import check_spaces, key_for
 from sibling_replay.training.vector.learner import CompiledDoubleDQN
-from sibling_replay.training.worlds import Episode
+from sibling_replay.training.worlds import Episode, World
 
 LEARNERS = ("compiled", "torch")
 EXPLORING = 0.2  # of a run: its steps while epsilon falls, unless they are given
 LATE_EPISODES = 100  # whose mean return is shown
-_VERSION = 2  # of the files
-_OBJECT = "object"  # in the place of a key that is no text
-_CHANGING = (  # of a header, while a model learns
-    "steps", "updates", "episodes", "begun", "late", "notes", "explore", "evaluate", "settings",
-)  # fmt: skip
 _LEARNING = ("gamma", "learning_rate", "grad_clip", "loss", "through_time_limits", "n_steps")
 
 Callback = Callable[["DQN"], bool | None]
 
 
-class DQN:
+class DQN(SavedDQN):
     """A learner, its replay buffer and its environment.
 
     env: an id that Gymnasium knows, an environment, or a vector environment. Of an id, `n_envs`
@@ -104,14 +94,14 @@ class DQN:
         if learner not in LEARNERS:
             raise ValueError(f"learner must be one of {', '.join(LEARNERS)}, not {learner!r}")
         self.learner_kind = learner
-        self.seed = int(np.random.default_rng().integers(SEED_BOUND)) if seed is None else seed
+        self.seed = _seed(seed)
         rng = streams(self.seed)
         self.made = Made(env, n_envs, int(rng.env.integers(SEED_BOUND)))
         self.observation_space, self.action_space = self.made.spaces
         check_spaces(self.observation_space, self.action_space)
         self.learner: Any = self._new_learner(rng.init)
         named = key is None or isinstance(key, str)
-        self._key_text = key if named else _OBJECT  # as a file names it
+        self._key_text = key if named else OBJECT  # as a file names it
         self.buffer = ReplayBuffer.for_env(
             self.made.any,
             self.settings.capacity,
@@ -157,6 +147,7 @@ class DQN:
         callback_every: int = 1_000,
         eval_every: int = 0,
         eval_episodes: int = 10,
+        make: Callable[[], gym.Env[Any, Any]] | None = None,
         tensorboard: str | os.PathLike[str] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_seconds: float = 60.0,
@@ -165,44 +156,56 @@ class DQN:
 
         callback: called with the model every `callback_every` steps; if it returns False, learning
             stops there.
-        eval_every: steps between evaluations of `eval_episodes` greedy episodes on an environment
+        eval_every: steps between evaluations of `eval_episodes` greedy episodes on environments
             of their own; 0: never.
+        make: makes such an environment, where the id of the training environment does not.
         tensorboard: a directory for its files.
         checkpoint: a directory in which the whole state is kept every `checkpoint_seconds`. If this
             process is killed, the same call on a new model goes on from there, and ends with the
-            same bytes as if nothing had happened. A checkpoint of a run to another step is refused.
+            same bytes as if nothing had happened, also where a callback stopped it (without a
+            callback it then goes on). A checkpoint of a run to another step is refused.
+            That holds where episodes follow from their seed and actions, and nothing else is kept
+            from one to the next (as `NormalizeReward` does, say).
 
         Of several environments, what those behind the last step of a round did is not kept.
         """
-        if not isinstance(steps, (int, np.integer)) or isinstance(steps, bool) or steps < 1:
-            raise ValueError(f"steps must be a whole number from 1 on, got {steps!r}")
+        steps = _whole("steps", steps, 1)
+        callback_every = _whole("callback_every", callback_every, 1)
+        eval_every = _whole("eval_every", eval_every, 0)
+        eval_episodes = _whole("eval_episodes", eval_episodes, 1)
+        if eval_every and make is None:
+            self.made.another().close()  # or say now why there is none
         kept = None if checkpoint is None else RollingCheckpoint(checkpoint)
         if kept is not None:
             self.made.check_repeatable()
-        until = self.steps + int(steps)
+        until = self.steps + steps
         with nullcontext() if kept is None else kept.owned():
             saved = None if kept is None else kept.load()
-            if saved is not None:
-                self._take_up(*saved, until)
+            stopped = kept and saved and self._take_up(*saved, until, kept.newest)
+            if stopped and callback is not None:
+                return self
             self._settle_schedules(until - self.steps)
             saved_at = time.monotonic()
             with Reporter(self.steps, until, progress_bar, tensorboard) as reporter:
                 looks = LOOK_EVERY if kept is None else 1
                 stops = looks, eval_every, callback_every if callback is not None else 0
+                stopped = False
                 for _ in self._take_steps(until, [every for every in stops if every]):
-                    if reporter.due(self.steps):
-                        reporter.report(self.progress())
                     if eval_every and self.steps % eval_every == 0:
-                        reporter.evaluated(self.steps, float(self.evaluate(eval_episodes).mean()))
-                    due = callback is not None and self.steps % callback_every == 0
-                    if due and callback is not None and callback(self) is False:
+                        score = float(self.evaluate(eval_episodes, make).mean())
+                        reporter.evaluated(self.steps, score)
+                    if callback is not None and self.steps % callback_every == 0:
+                        stopped = _says_stop(callback(self))
+                    if stopped or reporter.due(self.steps):
+                        reporter.report(self.progress())
+                    if stopped:
                         break
                     now = time.monotonic() if kept is not None else saved_at
                     if kept is not None and now - saved_at >= checkpoint_seconds and self._at_rest:
                         kept.save(*self._state(until))
                         saved_at = now
             if kept is not None:
-                kept.save(*self._state(until))
+                kept.save(*self._state(until, stopped))
         return self
 
     def _settle_schedules(self, steps: int) -> None:
@@ -220,7 +223,7 @@ class DQN:
         """Train, and stop after steps that are a multiple of one of `stops`, and after the last."""
         if not self.made.begun:  # the first episodes continue nothing that a file may hold
             self.buffer.end_episodes()
-        world, begun = self.made.world(), self.steps
+        begun = self.steps
         stop = next_stop(begun, until, stops)
         position = Position(self.steps, self.updates, None)
         plan = Plan(self.settings, until, self.steps - len(self.buffer))
@@ -233,20 +236,34 @@ class DQN:
                 stacklevel=3,
             )
         try:
+            world = self.made.world()
             going = interact(world, self.learner, self.buffer, plan, self._explore, position)
             with closing(going):
                 for step in going:
                     self.steps, self.updates = step.number, step.updates
                     if step.number < stop:
                         continue
-                    self.late.extend(world.tally.finished)
-                    self.episodes += len(world.tally.finished)
-                    world.tally.finished.clear()
+                    self._count_episodes(world)
                     self._at_rest = (step.number - begun) % self.made.size == 0
                     yield
                     stop = next_stop(self.steps, until, stops)
-        except ValueError as error:
-            raise ValueError(f"step {self.steps + 1:,} on {self.made.name}: {error}") from error
+        except (Exception, KeyboardInterrupt) as error:
+            if self.made.begun:
+                self._count_episodes(self.made.world())
+            self.made.leave_episodes(self.steps)
+            if not isinstance(error, (ValueError, TypeError)):
+                raise
+            where = f"step {self.steps + 1:,}"
+            if self.made.size > 1:
+                where = f"steps {self.steps + 1:,} to {self.steps + self.made.size:,}"
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"{where} on {self.made.name}: {error}") from error
+
+    def _count_episodes(self, world: World) -> None:
+        """Take over those that have ended."""
+        self.late.extend(world.tally.finished)
+        self.episodes += len(world.tally.finished)
+        world.tally.finished.clear()
 
     def progress(self) -> Progress:
         """Where learning is."""
@@ -269,18 +286,29 @@ class DQN:
 
     def predict(self, obs: Any) -> Any:
         """The greedy action of an observation (an int), or of each of a batch (an array)."""
-        shape = self.observation_space.shape or ()
-        given = np.asarray(obs)
-        if given.shape == shape:
-            return self.learner.greedy(given)
-        if given.shape[1:] == shape and given.ndim == len(shape) + 1:
-            return self.learner.greedy_all(given)
-        raise ValueError(f"expected an observation of shape {shape} or a batch, got {given.shape}")
+        given, one = self._observations(obs)
+        return self.learner.greedy(given[0]) if one else self.learner.greedy_all(given)
 
     def values(self, obs: ArrayLike) -> NDArray[Any]:
-        """Q [n, A] of a batch of observations."""
-        found: NDArray[Any] = self.learner.values(np.asarray(obs))
-        return found
+        """Q of an observation [A], or of each of a batch [n, A]."""
+        given, one = self._observations(obs)
+        found: NDArray[Any] = self.learner.values(given)
+        return found[0] if one else found
+
+    def _observations(self, obs: Any) -> tuple[NDArray[Any], bool]:
+        """A batch of observations, and whether one alone was given."""
+        space, given = self.observation_space, np.asarray(obs)
+        shape = space.shape or ()
+        if given.shape != shape and (given.ndim != len(shape) + 1 or given.shape[1:] != shape):
+            raise ValueError(
+                f"expected an observation of shape {shape} or a batch, got {given.shape}"
+            )
+        if isinstance(space, spaces.Discrete):
+            whole = given.dtype.kind in "iu"
+            if not whole or np.any((given < space.start) | (given >= space.start + space.n)):
+                raise ValueError(f"expected states of {space}, got {obs!r}")
+        one = given.shape == shape
+        return (given[None] if one else given), one
 
     def evaluate(
         self, episodes: int = 10, make: Callable[[], gym.Env[Any, Any]] | None = None
@@ -303,19 +331,6 @@ class DQN:
 
         return sequential(self.learner.layers)
 
-    # ------------------------------------------------------------------------------- files
-
-    def save(self, path: str | os.PathLike[str], *, replay: bool = False) -> None:
-        """Write the model: networks, optimizer and settings; with `replay` the buffer, too.
-
-        A file holds numbers and names, no code.
-        """
-        header, arrays = self._model_state()
-        if replay:
-            header["buffer"], more = self._buffer_state()
-            arrays |= more
-        write_state(path, header, arrays)
-
     @classmethod
     def load(
         cls,
@@ -329,15 +344,22 @@ class DQN:
         is in no file: give it again.
         """
         header, arrays = read_state(path)
-        if header.get("dqn") != _VERSION:
+        if header.get("dqn") != VERSION:
             raise StateError(f"{path} holds no DQN of this version")
-        if header["key"] == _OBJECT and key is None:
+        if header["key"] == OBJECT and key is None:
             raise StateError(f"{path} was saved with a key that is an object: give it as key=")
         if header["env"] is None and env is None:
             raise StateError(
                 f"{path} was saved with an environment that is an object: give it as env="
             )
-        env = header["env"] if env is None else env
+        if env is None:
+            env = named = header["env"]
+            module, colon, _ = named.partition(":")
+            if colon and module not in sys.modules:
+                raise StateError(
+                    f"{path} names the environment {named!r}, and a file never causes an import: "
+                    "import the module first, or give env="
+                )
         model = cls(
             env,
             strategy=strategy_in(header),
@@ -352,63 +374,22 @@ class DQN:
             model._load_buffer(header["buffer"], arrays)
         return model
 
-    def _model_state(self) -> tuple[dict[str, Any], Arrays]:
-        header = {
-            "dqn": _VERSION,
-            "env": self.made.id,
-            "env_name": self.made.name,  # of an object: no other's checkpoint is taken up
-            "n_envs": self.made.size,
-            "learner": self.learner_kind,
-            "strategy": self.strategy.name,
-            "options": self.strategy.options(),
-            "key": self._key_text,
-            "settings": asdict(self.settings),
-            "seed": self.seed,
-            "steps": self.steps,
-            "updates": self.updates,
-            "episodes": self.episodes,
-            "begun": self.made.episodes,
-            "late": [list(episode) for episode in self.late],
-            "notes": self.notes,
-            "explore": self._explore.bit_generator.state,
-            "evaluate": self._evaluate_from.bit_generator.state,
-        }
-        return header, under("learner", self.learner.arrays())
-
-    def _load_model(self, header: dict[str, Any], arrays: Arrays) -> None:
-        self.settings, self._open = NetworkSettings(**header["settings"]), set()
-        self.learner.load_arrays(part_of("learner", arrays))
-        self.steps, self.updates = header["steps"], header["updates"]
-        self.episodes = header["episodes"]
-        self.made.go_on_after(self.steps, header["begun"])
-        self.late = deque((Episode(*each) for each in header["late"]), LATE_EPISODES)
-        self.notes = header["notes"]
-        self._explore.bit_generator.state = header["explore"]
-        self._evaluate_from.bit_generator.state = header["evaluate"]
-
-    def _buffer_state(self) -> tuple[dict[str, Any], Arrays]:
-        state = self.buffer.state_dict()
-        return state.pop("header"), under("buffer", state)
-
-    def _load_buffer(self, header: dict[str, Any], arrays: Arrays) -> None:
-        self.buffer.load_state_dict({"header": header, **part_of("buffer", arrays)})
-
-    def _state(self, until: int) -> tuple[dict[str, Any], Arrays]:
-        """All there is, for a checkpoint."""
-        header, arrays = self._model_state()
-        header["buffer"], of_buffer = self._buffer_state()
-        header["world"], of_world = self.made.state()
-        return {**header, "until": until}, {**arrays, **of_buffer, **under("world", of_world)}
-
-    def _take_up(self, header: dict[str, Any], arrays: Arrays, until: int) -> None:
-        """Go on from a checkpoint, unless that is where this model is."""
-        own, _ = self._model_state()
-        refuse_other_model(header, own, _CHANGING, own["settings"].keys() - self._open)
-        if header["steps"] == self.steps:
-            return
-        refuse_other_end(header, self.steps, until)
-        self._load_buffer(header["buffer"], arrays)
-        self._load_model(header, arrays)
-        self.made.load_state(header["world"], part_of("world", arrays))
-
     _at_rest = True  # whether all environments have taken as many steps
+
+
+def _seed(seed: Any) -> int:
+    if seed is None:
+        return int(np.random.default_rng().integers(SEED_BOUND))
+    return _whole("seed", seed, 0)
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    """A whole number of Python's, for files and JSON, whatever kind of one was given."""
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= least:
+        return int(value)
+    raise ValueError(f"{name} must be a whole number from {least} on, got {value!r}")
+
+
+def _says_stop(answer: Any) -> bool:
+    """Whether a callback returned False, Python's or NumPy's."""
+    return isinstance(answer, (bool, np.bool_)) and not answer

@@ -112,8 +112,9 @@ def interact(
             chance, which = draw(), draw()
             explores = chance < epsilon(number + place)
             actions.append(int(which * n_actions) if explores else learner.greedy(obs))
-        found, stored = world.step(actions), 0
+        stored = 0
         try:
+            found = world.step(actions)
             for place, transition in zip(world.places, found[: last - number], strict=False):
                 number += 1
                 add(*transition, env_id=place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import gymnasium as gym
@@ -38,7 +39,7 @@ class Made:
         self._seed = seed
         self._steps = 0  # taken before the first reset here, by a model that was loaded
         self._vector = env if isinstance(env, VectorEnv) else None
-        self._world: Envs | VectorWorld | None = None
+        self._world: Envs | VectorWorld | None = None  # None: to be reset before it is acted in
         self._envs: list[RepeatableEpisodes] = []
         if not isinstance(env, VectorEnv):
             made = [make_env(env) if isinstance(env, str) else env for _ in range(n_envs)]
@@ -56,6 +57,13 @@ class Made:
     def name(self) -> str:
         spec = self.any.spec
         return self.id or (type(self.any.unwrapped).__name__ if spec is None else spec.id)
+
+    @property
+    def form(self) -> str:
+        """Its name with its wrappers and arguments: no other's checkpoint is taken up."""
+        spec = self.any.spec
+        arguments = {} if spec is None else spec.kwargs
+        return f"{self.any} {json.dumps(arguments, sort_keys=True, default=_kind)}"
 
     @property
     def spaces(self) -> tuple[Any, Any]:
@@ -81,6 +89,10 @@ class Made:
             self._world = Envs(self._envs, [env.reset()[0] for env in self._envs])
         return self._world
 
+    def leave_episodes(self, steps: int) -> None:
+        """After so many steps begin new ones: those under way stopped in the middle of a step."""
+        self._world, self._steps = None, steps
+
     @property
     def episodes(self) -> list[int]:
         """Episodes begun, of each that is stepped here."""
@@ -93,7 +105,7 @@ class Made:
             env.episode = begun
 
     def another(self) -> gym.Env[Any, Any]:
-        """A fresh one, to evaluate on."""
+        """A fresh one, to evaluate on, or an error that says what stands in the way."""
         spec = self._vector.spec if self._vector is not None else self._envs[0].env.spec
         try:
             if self.id is not None:
@@ -133,6 +145,11 @@ class Made:
         world = self._world = Envs(self._envs, shown)
         world.tally.totals = arrays["totals"].tolist()
         world.tally.lengths = arrays["lengths"].tolist()
+
+
+def _kind(argument: Any) -> str:
+    """What kind of an argument it is: how it is shown may name a place in memory."""
+    return type(argument).__name__
 
 
 def _one_of(vector: VectorEnv[Any, Any, Any]) -> gym.Env[Any, Any]:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
+
 from sibling_replay.replay.inner import inner
 from sibling_replay.training.losses import loss_named
 
@@ -88,6 +90,8 @@ class NetworkSettings(LearningSettings):
         require(self, "hidden_layers", layers is not None, "units of layers, as 64-64")
         at_least(self, 1, "train_every", "updates_a_round", "n_steps")
         require(self, "tau", 0 < self.tau <= 1, "above 0 and at most 1")
+        limits = isinstance(self.through_time_limits, bool)
+        require(self, "through_time_limits", limits, "True or False")
 
     @property
     def layers(self) -> tuple[int, ...]:
@@ -102,11 +106,16 @@ class NetworkSettings(LearningSettings):
 
 
 def settings_by_name(given: Mapping[str, Any]) -> NetworkSettings:
-    """Settings from arguments: `hidden` are the layers as numbers, and an unknown name is refused
-    with the list of those there are."""
+    """Settings from arguments: `hidden` are the layers as numbers, numbers of NumPy are taken as
+    Python's, and an unknown name is refused with the list of those there are."""
+    given = {name: x.item() if isinstance(x, np.generic) else x for name, x in given.items()}
     if "hidden" in given:
-        rest = {name: value for name, value in given.items() if name != "hidden"}
-        given = {**rest, "hidden_layers": "-".join(map(str, given["hidden"]))}
+        hidden = given.pop("hidden")
+        if "hidden_layers" in given:
+            raise TypeError("hidden and hidden_layers say the same: give one of them")
+        if isinstance(hidden, (str, int)):
+            raise TypeError(f"hidden must be the units of each layer, as (64, 64), got {hidden!r}")
+        given["hidden_layers"] = "-".join(map(str, hidden))
     known = [field.name for field in fields(NetworkSettings)]
     unknown = sorted(set(given) - set(known))
     if unknown:

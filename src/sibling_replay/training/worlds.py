@@ -79,7 +79,7 @@ class Envs:
 
     def __init__(self, envs: Sequence[gym.Env[Any, Any]], observations: Sequence[Any]) -> None:
         self.envs = list(envs)
-        self.observations = list(map(_own, observations))
+        self.observations = [self._taken(place, obs) for place, obs in enumerate(observations)]
         self.places: Sequence[int] = range(len(self.envs))
         self.tally = Tally(len(self.envs))
         self.n_actions = discrete_actions(envs[0].action_space, str(envs[0]))
@@ -89,13 +89,22 @@ class Envs:
         for place, action in enumerate(actions):
             env, obs = self.envs[place], self.observations[place]
             next_obs, paid, terminated, truncated, _ = env.step(action)
-            _refuse_unfit(next_obs)
-            next_obs = _own(next_obs)
+            next_obs = self._taken(place, next_obs)
             reward, ended = float(paid), terminated or truncated
             found.append(Transition(obs, action, reward, next_obs, terminated, truncated))
             self.tally.note(place, reward, ended)
-            self.observations[place] = _own(env.reset()[0]) if ended else next_obs
+            self.observations[place] = self._taken(place, env.reset()[0]) if ended else next_obs
         return found
+
+    def _taken(self, place: int, obs: Any) -> Any:
+        """An observation of its own, of numbers: an environment may write the next one over it,
+        also when it is reset."""
+        if type(obs) is not np.ndarray:
+            if not isinstance(obs, (list, float, np.floating)):
+                return obs
+            obs = np.array(obs)
+        _refuse_unfit(obs, place, len(self.envs))
+        return obs.copy()
 
 
 class VectorWorld:
@@ -105,14 +114,14 @@ class VectorWorld:
         self.env = env
         self.n_actions = discrete_actions(env.single_action_space, str(env))
         self._mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
-        self.observations = _apart(observations)
+        self.observations = self._apart(observations)
         self.places: Sequence[int] = range(env.num_envs)
         self.tally = Tally(env.num_envs)
         self._ended = np.zeros(env.num_envs, dtype=bool)
 
     def step(self, actions: Sequence[int]) -> list[Transition]:
         shown, rewards, terminated, truncated, infos = self.env.step(np.asarray(actions))
-        next_obs = _apart(shown)
+        next_obs = self._apart(shown)
         ended = terminated | truncated
         last = list(next_obs)
         if self._mode == AutoresetMode.SAME_STEP and ended.any():
@@ -123,7 +132,7 @@ class VectorWorld:
         found = []
         self.places = np.flatnonzero(~resets).tolist()
         for place in self.places:
-            _refuse_unfit(last[place])
+            _refuse_unfit(last[place], place, self.env.num_envs)
             transition = Transition(
                 self.observations[place],
                 int(actions[place]),
@@ -135,16 +144,25 @@ class VectorWorld:
             found.append(transition)
             self.tally.note(place, transition.reward, transition.ended)
         if self._mode == AutoresetMode.DISABLED and ended.any():
-            next_obs = _apart(self.env.reset(options={"reset_mask": ended})[0])
+            next_obs = self._apart(self.env.reset(options={"reset_mask": ended})[0])
         self.observations, self._ended = next_obs, ended & ~resets
         return found
 
+    def _apart(self, observations: Any) -> list[Any]:
+        """Observations of their own, of numbers: a vector environment may write the next ones over
+        these."""
+        found = list(np.array(observations))
+        for place, obs in enumerate(found):
+            _refuse_unfit(obs, place, len(found))
+        return found
 
-def _refuse_unfit(obs: Any) -> None:
+
+def _refuse_unfit(obs: Any, place: int, size: int) -> None:
     """No learner survives an observation that is no number, and it would not say so."""
     floats = type(obs) is np.ndarray and obs.dtype.kind == "f"
     if floats and not _all_finite(obs if obs.ndim == 1 else obs.ravel()):
-        raise ValueError(f"the environment gave the observation {obs}, which is not finite")
+        which = f"environment {place}" if size > 1 else "the environment"
+        raise ValueError(f"{which} gave the observation {obs}, which is not finite")
 
 
 @njit(cache=True)
@@ -153,14 +171,3 @@ def _all_finite(values: Any) -> bool:
         if not np.isfinite(value):
             return False
     return True
-
-
-def _own(obs: Any) -> Any:
-    """An observation of its own: an environment may write the next one over it, also when it is
-    reset."""
-    return obs.copy() if type(obs) is np.ndarray else obs
-
-
-def _apart(observations: Any) -> list[Any]:
-    """Observations of their own: a vector environment may write the next ones over these."""
-    return list(np.array(observations))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import gymnasium as gym
@@ -131,6 +132,12 @@ class CompiledDoubleDQN:
             targets = batch.average(targets, values, own)  # eq. 12
             self.last_loss = descend(
                 *network, batch.action, targets, batch.weights, shift, *rule, errors
+            )
+        if not self.last_loss < math.inf:
+            raise ValueError(
+                f"update {self.updates:,}: the gradient is not finite, so nothing can be learnt "
+                f"from it: observations or rewards are too large (largest |TD error| "
+                f"{np.abs(errors).max():.3g}), or learning diverges"
             )
         self._last = targets, errors
         return errors

@@ -280,7 +280,8 @@ def _descend(
 
     `errors` receives target minus value from before the step. The loss is mean_b w_b f(error_b +
     shift_b), with f the loss of this `kind` and `number`, as `losses` has it (two numbers: a tuple
-    takes as long to hand over as eight arrays). Returns the mean loss.
+    takes as long to hand over as eight arrays). Returns the mean loss; NaN, with nothing changed,
+    if the gradient's norm is not finite.
     """
     dtype = net.theta.dtype.type
     size, n_actions = action.size, net.sizes[-1]
@@ -304,6 +305,8 @@ def _descend(
         slope[b, action[b]] = -weight * dtype(force) / dtype(size)
     _backward(net, size)
     norm = math.sqrt(squared_norm(net.grad))
+    if not norm < np.inf:
+        return np.nan
     scale = coefficients(net.theta.dtype.type, norm, update, learning_rate, grad_clip)
     adam_pass(net.theta, net.mean, net.square, net.grad, scale)
     return total / size
