@@ -291,7 +291,8 @@ def report(measured: dict[Task, dict[str, float]], pieces: int) -> tuple[str, bo
             checks.append((f"{where} over its floor", times[name] / base, "<=", task.over_floor))
         own = times["DQN, uniform"]
         if task.over_env:
-            what = f"{task.env} {layers}, DQN over the environment's step"
+            least = f"its floor: {base / times[ACTING]:.2f}"
+            what = f"{task.env} {layers}, DQN over the environment's step ({least})"
             checks.append((what, own / times[ACTING], "<=", task.over_env))
         bounds = (task.over_sb3, task.over_sbx, task.over_loop)
         for what, bound in zip(OTHERS, bounds, strict=True):

@@ -45,6 +45,7 @@ class NStep:
 
     def end_episodes(self, env_id: int | None = None) -> None:
         """Environments were reset, all or one: what comes does not continue what was stored."""
+        env_id = None if env_id is None else whole_number("env_id", env_id)
         if env_id is not None and env_id < 0:
             raise ValueError(f"env_id must be a whole number from 0 on, got {env_id}")
         if env_id is None:
@@ -81,6 +82,8 @@ class NStep:
             found = np.arange(count)
         else:
             found = np.asarray(env_ids)
+            if found.shape == (0,):  # of an empty list they are floats
+                found = found.astype(np.int64)
             whole = found.dtype.kind in "iu" and found.shape == (count,)
             if not whole or (found < 0).any() or np.unique(found).size != count:
                 raise ValueError(
@@ -149,7 +152,8 @@ def n_step_of(n_steps: Any, gamma: Any, capacity: int, fields: Mapping[str, Fiel
         raise ValueError(f"n_steps must be at least 1, got {n_steps}")
     if n_steps == 1:
         return None
-    if isinstance(gamma, bool) or not isinstance(gamma, (int, float)) or not 0.0 <= gamma <= 1.0:
+    number = isinstance(gamma, (int, float, np.floating)) and not isinstance(gamma, bool)
+    if not number or not 0.0 <= gamma <= 1.0:
         raise ValueError(f"n_steps={n_steps} needs gamma, a number from 0 to 1, got {gamma!r}")
     if n_steps > capacity:
         raise ValueError(f"n_steps={n_steps} do not fit into a capacity of {capacity}")

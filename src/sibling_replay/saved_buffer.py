@@ -36,6 +36,7 @@ from sibling_replay.schema import GROUP_KEY
 from sibling_replay.strategy_sampler import StrategySampler, fill_memory
 
 Buffer = TypeVar("Buffer", bound="SavedBuffer")
+_KEYED_AGAIN = 1_000  # entries of a loaded buffer, to see whether its key is the one it had
 
 
 class SavedBuffer(StrategySampler):
@@ -96,11 +97,31 @@ class SavedBuffer(StrategySampler):
         """States from before siblings shared their action have rows, and perhaps groups, of another
         form."""
         if not isinstance(self._key, PerRow) or header["version"] != KEYS_WITHOUT_ACTION:
-            return super()._filled_memory(header, arrays, memory)
+            filled = super()._filled_memory(header, arrays, memory)
+            self._refuse_other_keys(filled)
+            return filled
         stored = {**self._fields, GROUP_KEY: self._layout.fields[GROUP_KEY]}
         old = fill_memory(self._new_memory(Layout.of(stored, (GROUP_KEY,))), arrays)
         move_entries(old, memory, old.read(old.live_slots))
         return memory
+
+    def _refuse_other_keys(self, memory: Memory) -> None:
+        """Raise for a key of one's own code that is not the one by which entries were grouped: no
+        digest tells two of them apart, so some entries are keyed again."""
+        key = self._key
+        if not isinstance(key, KeyMap) or not self._keying.maps or key.digest:
+            return
+        if memory.live == 0 or not key.repeatable:
+            return
+        slots = np.unique(np.linspace(0, memory.live - 1, _KEYED_AGAIN).astype(np.int64))
+        columns = memory.read(slots)
+        keys = stored_keys(key, self._layout.fields, columns)
+        for slot, old, new in zip(slots, columns[GROUP_KEY], keys, strict=True):
+            if old.tobytes() != new.tobytes():
+                raise StateError(
+                    f"{key!r} gives slot {slot} the key {new}, and it was stored with {old}: "
+                    "load it with the key it was saved with, and `rekey` it after that"
+                )
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue where `state` was taken. One that does not fit leaves the buffer as it is.

@@ -120,9 +120,12 @@ def field_of_key(key: KeyMap, fields: Mapping[str, Field]) -> Field:
 
 
 def zero_entry(fields: Mapping[str, Field]) -> tuple[Any, NDArray[Any]]:
-    """A batch of one entry of zeros: its observation and its action."""
+    """A batch of one entry of zeros, or of the least numbers that there are: its observation and
+    its action."""
     obs, action = (
-        fields[name].opened(np.zeros((1, *fields[name].shape), fields[name].dtype))
-        for name in ("obs", "action")
+        field.opened(
+            np.full((1, *field.shape), field.bounds[0] if field.bounds else 0, field.dtype)
+        )
+        for field in (fields["obs"], fields["action"])
     )
     return obs, action

@@ -166,10 +166,10 @@ class Staging:
         field = self._fields[name]
         if isinstance(field, Parts):
             return field.closed(name, value, None, converted)
-        array = converted(field, _label(name), value)
+        array = converted(field, self._label(name), value)
         if array.shape != field.shape:
             raise ValueError(
-                f"{_label(name)}: expected shape {self._fields[name].shape}, got {array.shape}"
+                f"{self._label(name)}: expected shape {self._fields[name].shape}, got {array.shape}"
             )
         return array
 
@@ -180,7 +180,7 @@ class Staging:
             column = self._column(name, value)
             if columns and len(column) != len(columns[0]):
                 raise ValueError(
-                    f"{_label(name)}: expected {len(columns[0])} entries, as many as of "
+                    f"{self._label(name)}: expected {len(columns[0])} entries, as many as of "
                     f"{self._names[0]}, got {len(column)}"
                 )
             columns.append(column)
@@ -197,14 +197,20 @@ class Staging:
             if not rows:
                 raise ValueError(f"{name}: expected columns, with an entry in each row")
             return field.closed(name, value, rows[0], converted)
-        column = converted(field, _label(name), value)
+        column = converted(field, self._label(name), value)
         shape = field.shape
         if column.ndim == 0 or column.shape[1:] != shape:
             raise ValueError(
-                f"{_label(name)}: expected a column of entries of shape {shape}, "
+                f"{self._label(name)}: expected a column of entries of shape {shape}, "
                 f"got an array of shape {column.shape}"
             )
         return column
+
+    def _label(self, name: str) -> str:
+        """How the caller knows a field."""
+        if name != GROUP_KEY:
+            return name
+        return "group" if self._map is None else f"the key by {self._map!r}"
 
     def _fill(
         self, block: U8, names: Sequence[str], columns: Sequence[NDArray[Any]], count: int
@@ -298,11 +304,6 @@ def as_stored(array: NDArray[Any]) -> NDArray[Any]:
     if array.dtype.kind == "f":
         return np.asarray(array + array.dtype.type(0))
     return np.asarray(array.view(np.uint8) != 0) if array.dtype.kind == "b" else array
-
-
-def _label(name: str) -> str:
-    """How the caller knows a field."""
-    return "group" if name == GROUP_KEY else name
 
 
 def _cast(array: NDArray[Any], field: Field, label: str) -> NDArray[Any]:

@@ -293,6 +293,9 @@ def test_targets_are_averaged_over_outcomes(strategy) -> None:
     np.testing.assert_allclose(averaged.detach().numpy(), mean, rtol=1e-6)
     averaged.sum().backward()
     np.testing.assert_allclose(tensor.grad.numpy(), outcomes.shares, rtol=1e-6)
+    ones = torch.ones(len(outcomes))
+    for kind in (torch.int64, torch.bool):  # shares are no whole numbers
+        np.testing.assert_allclose(batch.average(ones.to(kind)).numpy(), np.ones(8), rtol=1e-6)
     for wrong in (np.ones(len(outcomes) + 1), targets[:, None], tensor[:, None]):
         with pytest.raises(ValueError, match="numbers in one dimension, got shape"):
             batch.average(wrong)

@@ -234,9 +234,9 @@ def test_wrong_key_functions_are_refused() -> None:
     buffer.add(0, 0, 0.0, 0, False, False)
     for obs in range(1, 6):
         one = (obs, 0, 0.0, 0, False, False)
-        assert_refused(buffer, lambda one=one: buffer.add(*one), "group: expected")
+        assert_refused(buffer, lambda one=one: buffer.add(*one), "the key by .*: expected")
         columns = [[x, x] for x in one]
-        assert_refused(buffer, lambda c=columns: buffer.extend(*c), "group: expected")
+        assert_refused(buffer, lambda c=columns: buffer.extend(*c), "the key by .*: expected")
     buffer.add(6, 0, 0.0, 0, False, False)  # True is a whole number
     assert_refused(buffer, lambda: buffer.add([0, 1], 0, 0.0, 0, False, False), ".", Exception)
     assert_refused(

@@ -321,3 +321,15 @@ def test_an_environment_that_there_cannot_be_is_refused():
     buffer = new_buffer(Uniform(), 8, 3)
     with pytest.raises(ValueError, match="env_id must be a whole number from 0 on, got -1"):
         buffer.end_episodes(-1)
+
+
+def test_a_step_of_no_environment_may_be_a_list() -> None:
+    """All of them were reset at once, and a list of none has no type."""
+    buffer = ReplayBuffer(schema(), 30, Uniform(), seed=0, n_steps=3, gamma=np.float32(0.5))
+    row = {name: np.zeros((0, *field.shape), field.dtype) for name, field in schema().items()}
+    for none in ([], (), np.array([], np.int64)):
+        buffer.extend(**row, env_ids=none)
+    assert len(buffer) == 0
+    for wrong in (1.5, -1, "0"):
+        with pytest.raises((TypeError, ValueError), match="env_id must be a whole number"):
+            buffer.end_episodes(wrong)

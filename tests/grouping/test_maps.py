@@ -27,6 +27,7 @@ from sibling_replay.grouping import (
     map_from_state,
     parse_key,
 )
+from sibling_replay.grouping.fittable import FittableMap
 
 MAPS = [Exact(), Grid(4), Grid(3, "uniform"), SimHash(12), KMeans(9), Auto(noise=0.1)]
 
@@ -317,3 +318,31 @@ def test_a_kind_of_ones_own(tmp_path) -> None:
     key = Signs(2).fit(x)
     assert len(np.unique(key.keys(x))) > 4 and repr(key) == "Signs(power=2)"
     np.testing.assert_array_equal(map_from_state(*key.state()).keys(x), key.keys(x))
+
+
+def test_numbers_of_numpy_are_options_like_any(tmp_path) -> None:
+    """They once made maps that no file could hold."""
+    made = (
+        (Auto(noise=np.float32(0.5), fit_after=np.int64(9)), Auto(noise=0.5, fit_after=9)),
+        (Grid(np.int64(3)), Grid(3)),
+        (SimHash(np.int32(7), seed=np.uint8(2)), SimHash(7, seed=2)),
+        (KMeans(np.int64(5)), KMeans(5)),
+        (Downscale((np.int64(3), np.int64(2)), np.int64(4)), Downscale((3, 2), 4)),
+    )
+    for one, other in made:
+        assert repr(one) == repr(other) and one.digest == other.digest
+    for wrong in (True, 2.0, np.True_, np.float64(2)):
+        with pytest.raises(ValueError, match="bins must be a whole number"):
+            Grid(wrong)
+
+
+def test_a_map_of_ones_own_takes_no_name_of_another() -> None:
+    """Files and copies would become maps of the other kind."""
+    with pytest.raises(ValueError, match=r"'Grid' belongs to sibling_replay.grouping.grid.Grid"):
+        type("Grid", (RowMap,), {})
+    first = type("MyOwn", (RowMap,), {"__module__": "mine"})
+    again = type("MyOwn", (RowMap,), {"__module__": "mine"})  # as in a notebook, run anew
+    try:
+        assert FittableMap.kinds["MyOwn"] is again is not first
+    finally:
+        del FittableMap.kinds["MyOwn"]

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from diagnose_kit import FIELDS, columns_of, small_columns, trained_buffer, write_parquet
 
-from sibling_replay import KeyMap, Prioritized, ReplayBuffer, SiblingSample
+from sibling_replay import Field, KeyMap, Prioritized, ReplayBuffer, SiblingSample
 from sibling_replay.grouping.vqvae import VQVAE
 from sibling_replay.grouping.vqvae.files import shipped_encoder
 from sibling_replay.microscope.columns import BadFile
@@ -97,7 +97,7 @@ def test_td_errors_become_priorities(tmp_path):
 def test_targets_come_from_the_file(tmp_path, capsys):
     columns = small_columns()
     q_next = np.random.default_rng(1).normal(size=60)
-    ended = columns["terminated"] | columns["truncated"]
+    ended = columns["terminated"]
     q_next[ended] = np.nan  # there is no next state: it is not used
     np.savez(tmp_path / "q.npz", **columns, q_next=q_next)
     read = read_transitions(tmp_path / "q.npz", Reading(gamma=0.9))
@@ -113,6 +113,43 @@ def test_targets_come_from_the_file(tmp_path, capsys):
     assert rewards["summary"]["rewards_as_targets"]
     assert rewards["summary"]["shift"] != pytest.approx(made["summary"]["shift"])
     assert capsys.readouterr().out.startswith("Rewards stand in for Bellman targets")
+
+
+def test_targets_of_what_a_time_limit_cut_off(tmp_path, capsys):
+    columns = small_columns()
+    columns["truncated"] = (np.arange(60) % 3 == 0) & ~columns["terminated"]
+    np.savez(tmp_path / "q.npz", **columns, q_next=np.full(60, 10.0))
+    through = read_transitions(tmp_path / "q.npz", Reading(gamma=0.5))
+    ending = read_transitions(tmp_path / "q.npz", Reading(gamma=0.5, through_time_limits=False))
+    assert set((through.targets - columns["reward"])[~columns["terminated"]]) == {5.0}
+    assert set((ending.targets - columns["reward"])[columns["truncated"]]) == {0.0}
+    assert through.target_source == "reward + 0.5 (1 - terminated) q_next"
+    assert ending.target_source == "reward + 0.5 (1 - done) q_next"
+    told = diagnosis(tmp_path, tmp_path / "q.npz", "--gamma", 0.5, "--no-through-time-limits")
+    assert told["summary"]["shift"] != pytest.approx(
+        diagnosis(tmp_path, tmp_path / "q.npz", "--gamma", 0.5)["summary"]["shift"]
+    )
+    capsys.readouterr()
+    beyond = np.where(columns["truncated"], np.nan, 1.0)
+    np.savez(tmp_path / "nan.npz", **columns, q_next=beyond)
+    with pytest.raises(BadFile, match="must be finite, or give --no-through-time-limits"):
+        read_transitions(tmp_path / "nan.npz", Reading(gamma=0.5))
+    read_transitions(tmp_path / "nan.npz", Reading(gamma=0.5, through_time_limits=False))
+
+
+def test_discounts_of_several_steps_are_those_of_the_entries(tmp_path):
+    fields = {**FIELDS, "q_next": Field(np.dtype(np.float32))}
+    buffer = ReplayBuffer(fields, 50, Prioritized(), seed=0, n_steps=3, gamma=0.5)
+    for step in range(20):
+        buffer.add(np.zeros(2), 0, 1.0, np.zeros(2), step % 7 == 6, False, q_next=8.0)
+    buffer.save(tmp_path / "saved.npz")
+    read = read_transitions(tmp_path / "saved.npz", Reading())
+    stored = buffer.transitions()
+    expected = stored["reward"] + stored["discount"] * np.where(stored["terminated"], 0.0, 8.0)
+    np.testing.assert_allclose(read.targets, expected)
+    assert {0.125, 0.25, 0.5} >= set(stored["discount"].tolist()) > {0.125}
+    with pytest.raises(BadFile, match="a discount for each entry: leave --gamma out"):
+        read_transitions(tmp_path / "saved.npz", Reading(gamma=0.5))
 
 
 def test_groups_are_the_columns_one_names(tmp_path):

@@ -39,6 +39,7 @@ def diagnose(
     ladder: LadderOf = (),
     epsilon: Epsilon = None,
     gamma: Gamma = None,
+    through_time_limits: bool = True,
     batch_size: int = 32,
     top: int = 10,
     page: Written = None,
@@ -61,7 +62,9 @@ def diagnose(
         ladder: Key maps to compare on this file, coarse to fine, and to say which to take, as in
             grid:2..16 simhash:4..16 kmeans:64..1024.
         epsilon: Added to |td_error| to make a priority.
-        gamma: Discount per step, to make targets of q_next.
+        gamma: Discount per step, to make targets of q_next; left out where the file has a column
+            discount.
+        through_time_limits: Whether targets of q_next bootstrap where an episode was truncated.
         batch_size: Transitions per update, for which ESS is computed.
         top: How many of the most distorted groups to show.
         page: Also write the diagnosis to this file, as one HTML page that needs no network; a
@@ -77,7 +80,9 @@ def diagnose(
     parse_ladder(ladder)
     written = {"--page": page, "--json": json}
     _check_apart({"FILE": file, **{name: path for name, path in written.items() if path}})
-    read = read_transitions(file, Reading(alpha, epsilon, gamma, group_by, key))
+    read = read_transitions(
+        file, Reading(alpha, epsilon, gamma, group_by, key, through_time_limits)
+    )
     view = view_of(file.name, read, beta, batch_size, top, climb(read, ladder) if ladder else None)
     if page is not None:
         _write(page, page_of(view))

@@ -88,8 +88,9 @@ class Auto(FittableMap):
         super().__post_init__()
         if not 0.0 < self.noise <= 1.0:
             raise ValueError(f"noise must be above 0 and at most 1, not {self.noise!r}")
-        check_whole("fit_after", self.fit_after, 1, 2**40)
-        check_whole("seed", self.seed, 0, 2**63)
+        self.noise = float(self.noise)
+        self.fit_after = check_whole("fit_after", self.fit_after, 1, 2**40)
+        self.seed = check_whole("seed", self.seed, 0, 2**63)
         self.chosen: FittableMap | None = None
         self._choice: KeyChoice | None = None
 

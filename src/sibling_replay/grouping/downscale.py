@@ -54,13 +54,12 @@ class Downscale(FittableMap):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.shape = tuple(self.shape)  # type: ignore[assignment]
         if len(self.shape) != 2:
             raise ValueError(f"shape must be rows and columns, not {self.shape}")
-        for name, count in zip(("rows", "columns"), self.shape, strict=True):
-            check_whole(name, count, 1, 4096)
+        rows, columns = self.shape
+        self.shape = check_whole("rows", rows, 1, 4096), check_whole("columns", columns, 1, 4096)
         if self.shades is not None:
-            check_whole("shades", self.shades, 2, 256)
+            self.shades = check_whole("shades", self.shades, 2, 256)
         if not isinstance(self.then, RowMap):
             raise TypeError(f"then must be Exact, Grid, SimHash or KMeans, not {self.then!r}")
         if self.channels not in ("auto", "first", "last"):

@@ -59,6 +59,11 @@ class FittableMap(KeyMap):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        known = FittableMap.kinds.get(cls.__name__)
+        if known is not None and _place(known) != _place(cls):  # files and copies go by the name
+            raise ValueError(
+                f"the name {cls.__name__!r} belongs to {_place(known)}: choose another for your map"
+            )
         FittableMap.kinds[cls.__name__] = cls
 
     def __post_init__(self) -> None:
@@ -244,6 +249,10 @@ class FittableMap(KeyMap):
         return found
 
 
+def _place(kind: type[FittableMap]) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
 def _as_plain(value: Any) -> Any:
     if isinstance(value, FittableMap):
         return {"map": value.unfitted().state().spec}
@@ -284,6 +293,9 @@ def check_array(name: str, array: Any, dtype: type, shape: tuple[int | None, ...
         raise ValueError(f"{name} has values that are not finite")
 
 
-def check_whole(name: str, value: Any, least: int, most: int) -> None:
-    if type(value) is not int or not least <= value <= most:
+def check_whole(name: str, value: Any, least: int, most: int) -> int:
+    """An option that is a whole number, Python's or NumPy's, as Python's, which files can hold."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or not least <= value <= most:
         raise ValueError(f"{name} must be a whole number from {least} to {most:,}, not {value!r}")
+    return int(value)

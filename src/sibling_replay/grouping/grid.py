@@ -43,7 +43,7 @@ class Grid(CompiledMap):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole("bins", self.bins, 1, _MOST_BINS)
+        self.bins = check_whole("bins", self.bins, 1, _MOST_BINS)
         if self.edges not in ("quantile", "uniform"):
             raise ValueError(f'edges must be "quantile" or "uniform", not {self.edges!r}')
         if self.dims is not None:

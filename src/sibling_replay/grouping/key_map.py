@@ -39,6 +39,7 @@ class KeyMap(ABC):
     """
 
     word: ClassVar[Literal["exact"] | None] = None  # what buffers do in its place
+    repeatable: ClassVar[bool] = True  # False: it only stands for the map that made a file's keys
 
     @abstractmethod
     def keys(self, obs: Any, action: Any) -> ArrayLike:

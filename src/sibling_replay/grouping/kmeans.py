@@ -37,8 +37,8 @@ class KMeans(CompiledMap):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole("k", self.k, 1, _MOST_CENTRES)
-        check_whole("seed", self.seed, 0, 2**63)
+        self.k = check_whole("k", self.k, 1, _MOST_CENTRES)
+        self.seed = check_whole("seed", self.seed, 0, 2**63)
 
     def _learn(self, x: NDArray[Any], unit: NDArray[np.int64]) -> None:
         rng = np.random.default_rng(self.seed)

@@ -43,6 +43,8 @@ def parse_key(text: str) -> FittableMap:
         >>> parse_key("grid:4"), parse_key("kmeans")
         (Grid(bins=4), KMeans(k=256))
     """
+    if not isinstance(text, str):
+        raise TypeError(f"a key is spelt as text, such as grid:4, not as {text!r}")
     word, colon, number = text.strip().lower().partition(":")
     try:
         if word in _NUMBERED:

@@ -42,8 +42,8 @@ class SimHash(CompiledMap):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole("bits", self.bits, 1, _MOST_BITS)
-        check_whole("seed", self.seed, 0, 2**63)
+        self.bits = check_whole("bits", self.bits, 1, _MOST_BITS)
+        self.seed = check_whole("seed", self.seed, 0, 2**63)
 
     def _learn(self, x: NDArray[Any], unit: NDArray[np.int64]) -> None:
         _, scale = standardised(x, unit)

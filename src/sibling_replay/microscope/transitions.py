@@ -10,7 +10,9 @@ Columns of an `.npz` or Parquet, a row per stored transition:
     td_error                  of either sign: the priority is |td_error| + epsilon
     target                    optional: the Bellman target; or
     q_next                    optional: the value of next_obs (Double DQN's), for the target
-                              reward + gamma (1 - done) q_next, where done = terminated or truncated
+                              reward + gamma (1 - terminated) q_next; an entry that a time limit
+                              cut off bootstraps, unless it is asked otherwise
+    discount                  optional, with q_next: a discount an entry, in the place of gamma
     group                     optional: equal values are siblings; else equal (obs, action) are
 
 Of two alternatives that are both there, the first is read. An export by one of our adapters also
@@ -33,7 +35,7 @@ from sibling_replay.buffer import ReplayBuffer
 from sibling_replay.checkpoint import KEY_KINDS, StateError, read_header
 from sibling_replay.diagnostics import EXACT_KEY, equal_rows
 from sibling_replay.grouping import Auto, Support, parse_key
-from sibling_replay.grouping.key_map import KeyMap, checked_keys
+from sibling_replay.grouping.key_map import KeyMap, PerRow, checked_keys
 from sibling_replay.grouping.leaves import as_rows
 from sibling_replay.grouping.saved import KEY_WORDS
 from sibling_replay.grouping.vqvae import VQVAE
@@ -56,6 +58,7 @@ class Reading:
     gamma: float | None = None
     group_by: tuple[str, ...] = ()
     key: str | Path | None = None  # a word such as grid:4, or an encoder file: its keys make groups
+    through_time_limits: bool = True  # targets of q_next bootstrap where an episode was cut off
 
 
 @dataclass(frozen=True)
@@ -176,6 +179,8 @@ class _Stored(KeyMap):
     """In the place of a map that is code, which a buffer's file does not hold. Keys are stored: to
     look at them, any map of their form will do."""
 
+    repeatable = False
+
     def __init__(self, form: NDArray[Any], digest: str, covers: bool) -> None:
         self._form, self._digest, self._covers = form, digest, covers
 
@@ -188,6 +193,12 @@ class _Stored(KeyMap):
     @property
     def digest(self) -> str:
         return self._digest
+
+
+class _StoredFunction(PerRow):
+    """The same in the place of a function."""
+
+    repeatable = False
 
 
 def _load(path: Path) -> ReplayBuffer:
@@ -208,7 +219,7 @@ def _load(path: Path) -> ReplayBuffer:
                 return ReplayBuffer.load(path, key=_Stored(form, digest, covers=True))
             except StateError:
                 raise error from None
-    return ReplayBuffer.load(path, key=lambda obs, action: form)
+    return ReplayBuffer.load(path, key=_StoredFunction(lambda obs, action: form))
 
 
 def _saved_masses(path: Path, buffer: ReplayBuffer, how: Reading) -> tuple[F64, str]:
@@ -267,15 +278,31 @@ def _targets(
         if how.gamma is not None:
             raise BadFile(f"--gamma goes with q_next, which is not read from {file.path}")
         return (_finite(file, "target"), "target") if file.has("target") else (None, "")
+    discount, words = _discount(file, how)
+    ended = columns["terminated"]
+    if not how.through_time_limits:
+        ended = ended | columns["truncated"]
+    values = file.scalars("q_next").astype(np.float64)
+    bootstrap = np.where(ended, 0.0, values)  # after the end it may be anything
+    why = "it must be finite" + (
+        ", or give --no-through-time-limits" if how.through_time_limits else ""
+    )
+    _refuse(file, "q_next", values, ~np.isfinite(bootstrap), why)
+    end = "terminated" if how.through_time_limits else "done"
+    return columns["reward"] + discount * bootstrap, f"reward + {words} (1 - {end}) q_next"
+
+
+def _discount(file: Columns, how: Reading) -> tuple[F64 | float, str]:
+    """What q_next is multiplied by: a column, as buffers of several steps have it, or gamma."""
+    if file.has("discount"):
+        if how.gamma is not None:
+            raise BadFile(f"{file.path} has a discount for each entry: leave --gamma out")
+        return _finite(file, "discount"), "discount"
     if how.gamma is None:
         raise BadFile(f"{file.path} has q_next: give --gamma, the discount per step")
     if not 0.0 <= how.gamma <= 1.0:
         raise BadFile(f"--gamma must be from 0 to 1, got {how.gamma}")
-    going = ~(columns["terminated"] | columns["truncated"])
-    values = file.scalars("q_next").astype(np.float64)
-    bootstrap = np.where(going, values, 0.0)  # after the end it may be anything
-    _refuse(file, "q_next", values, ~np.isfinite(bootstrap), "it must be finite")
-    return columns["reward"] + how.gamma * bootstrap, f"reward + {how.gamma:g} (1 - done) q_next"
+    return how.gamma, f"{how.gamma:g}"
 
 
 def _finite(file: Columns, name: str) -> F64:

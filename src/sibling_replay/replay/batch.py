@@ -366,6 +366,7 @@ class Batch(Block):
     def _mean(self, targets: Any, found: Outcomes) -> Any:
         if not hasattr(targets, "new_tensor"):
             return np.add.reduceat(found.shares * targets, found.starts[:-1])
+        targets = targets if targets.is_floating_point() else targets.float()
         shares = targets.new_tensor(found.shares)
         owner = np.repeat(np.arange(self.size), np.diff(found.starts))
         return targets.new_zeros(self.size).index_add(
