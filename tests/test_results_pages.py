@@ -13,7 +13,7 @@ import pytest
 
 from sibling_replay.artefacts.statistics import paired_interval
 from sibling_replay.running import store
-from sibling_replay.studies import all_studies, pendulum, study_named
+from sibling_replay.studies import all_studies, learning, pendulum, study_named
 from sibling_replay.studies.keys import declared as keys_declared
 from sibling_replay.studies.keys import tables as keys_tables
 from sibling_replay.studies.minatar import tables as minatar_tables
@@ -91,6 +91,20 @@ def test_figures_in_sentences_are_those_of_the_committed_results() -> None:
     }  # fmt: skip
     assert f"has an AUC of {aucs['kmeans']:.1f} and PER {aucs['PER']:.1f}" in keys
     assert f"AUC {aucs['kmeans']:.1f} beside {aucs['VQ-VAE']:.1f}" in beyond
+
+
+def test_steps_in_sentences_are_those_of_the_learning_runs() -> None:
+    """How soon `DQN` learns beside SB3, where it is told in words."""
+    rows = learning.rows(store.load_runs(ROOT / "results" / "learning.parquet"))
+    told = {(row["env"], row["learner"], row["metric"]): row["ours"] for row in rows}
+    page = (ROOT / "docs/use/dqn.md").read_text()
+    for env in learning.SETTINGS:
+        ours, theirs = (
+            (told[env, who, "steps to it"], told[env, who, "CPU seconds to it"])
+            for who in ("DQN, uniform", "SB3, uniform")
+        )
+        apart = f"after {int(ours[0]):,} steps beside {int(theirs[0]):,}"
+        assert f"{apart}, in {ours[1]} s beside {theirs[1]}" in page
 
 
 def test_differences_in_sentences_are_those_of_the_papers_runs() -> None:
