@@ -76,7 +76,7 @@ class MinAtarStudy(_Games):
 
     name = STUDY
     about = (
-        "the games, 150 runs of 5 million steps (about 11 core-hours each: see --game, --method, "
+        "the games, 150 runs of 5 million steps (5 to 11 core-hours each: see --game, --method, "
         "--condition, --seeds and --steps); a run that is interrupted goes on from its checkpoint"
     )
     options = _Games.options | {"select_lr"}
