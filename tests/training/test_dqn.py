@@ -213,6 +213,10 @@ def test_a_file_never_causes_an_import(tmp_path: Path, monkeypatch: pytest.Monke
     write_state(tmp_path / "other.npz", {**header, "strategy": "trap:Strategy"}, dict(arrays))
     with pytest.raises(StateError, match="'trap:Strategy', which is not known here"):
         DQN.load(tmp_path / "other.npz")
+    write_state(tmp_path / "other.npz", {**header, "env": "trap:CartPole-v1"}, dict(arrays))
+    with pytest.raises(StateError, match="'trap:CartPole-v1', and a file never causes an import"):
+        DQN.load(tmp_path / "other.npz")
+    assert DQN.load(tmp_path / "other.npz", env="CartPole-v1").steps == 150
     game = {"env": "Breakout", "condition": "clean", "seed": 0, "learning_rate": 1e-4}
     assert MinAtarConfig(method="trap:Strategy", **game).method == "trap:Strategy"
 
