@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sibling_replay import ReplayBuffer, SiblingSample, Strategy
 from sibling_replay.checkpoint import RollingCheckpoint, StateError, read_state
+from sibling_replay.envs import parse_env
 from sibling_replay.rng import SEED_BOUND, streams
 from sibling_replay.strategies.registry import require_strategy
 from sibling_replay.training.evaluation import greedy_returns
@@ -354,7 +355,7 @@ class DQN(SavedDQN):
             )
         if env is None:
             env = named = header["env"]
-            module, colon, _ = named.partition(":")
+            module, colon, _ = parse_env(named)[0].partition(":")
             if colon and module not in sys.modules:
                 raise StateError(
                     f"{path} names the environment {named!r}, and a file never causes an import: "
